@@ -1,0 +1,30 @@
+# make lab: read and run the course in JupyterLab.   make test: everything that must hold.   Both set themselves up.
+PYTHON ?= python3
+PORT ?= 8888
+BIN := .venv/bin
+# Two threads, and no busy waiting between parallel sections: machines are shared. Freed memory is kept (see 11_training).
+export OMP_NUM_THREADS ?= 2
+export GOMP_SPINCOUNT ?= 2000
+export THP_MEM_ALLOC_ENABLE ?= 1
+
+.PHONY: help lab test readme
+help:
+	@sed -n 1p Makefile
+
+.venv/.installed: settings.ini setup.py constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed, $(PYTHON) is older: make PYTHON=python3.12 …"; exit 1; }
+	@echo "== making .venv (once; about 1.5 GB, most of it PyTorch)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+lab: .venv/.installed
+	@$(BIN)/python .ci/port.py $(PORT)
+	@$(BIN)/jupyter lab --port=$(PORT) --ServerApp.port_retries=0 $(if $(filter 0,$(shell id -u)),--allow-root) nbs/index.ipynb
+
+test: .venv/.installed
+	@$(BIN)/python .ci/check.py
+
+readme: .venv/.installed
+	@$(BIN)/python .ci/readme.py

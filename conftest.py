@@ -1,0 +1,34 @@
+"For nbval: cells count as executed although nbdev_clean removed the counts, and figures are compared."
+import base64
+import io
+
+import numpy as np
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    "nbdev_clean empties execution counts; nbval would take such cells for never run."
+    for item in items:
+        if type(item).__name__ == "IPyNbCell":
+            item.cell.execution_count = item.cell_num + 1
+
+
+def _figures(outputs) -> list[np.ndarray]:
+    "The PNG figures among a cell's outputs, as arrays."
+    from matplotlib.image import imread
+    pngs = [o["data"]["image/png"] for o in outputs if "image/png" in o.get("data", {})]
+    return [imread(io.BytesIO(base64.b64decode(png))) * 255 for png in pngs]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    "A figure differs from the stored one: other number, other size, or a root mean square difference over 2 of 255."
+    result = yield
+    if type(item).__name__ == "IPyNbCell" and "NBVAL_IGNORE_OUTPUT" not in item.cell.source:
+        stored, fresh = _figures(item.cell.outputs), _figures(getattr(item, "test_outputs", None) or [])
+        assert len(stored) == len(fresh), f"{len(stored)} figures are stored, {len(fresh)} were drawn"
+        for old, new in zip(stored, fresh):
+            assert old.shape == new.shape, f"the figure was {old.shape}, is {new.shape}"
+            difference = float(np.sqrt(((old - new) ** 2).mean()))
+            assert difference < 2, f"the figure differs from the stored one by {difference:.1f} of 255"
+    return result

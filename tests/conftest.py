@@ -1,0 +1,56 @@
+"Fixtures of the tests; and reasons of skipped tests are always printed."
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import sentences, sizes
+
+from transformer_nbdev.cli import main
+from transformer_nbdev.inference import Translator
+from transformer_nbdev.training import Trainer, TrainingConfig
+
+
+def pytest_configure(config):
+    "As if `-rs` were given."
+    if "s" not in config.option.reportchars:
+        config.option.reportchars += "s"
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    "The command line in this process: `command(*arguments, stdin=…)` → code, stdout, stderr."
+
+    def call(*arguments, stdin: str | bytes = b"") -> subprocess.CompletedProcess:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["transformer-nbdev", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, end.value.code or 0, out, err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Path:
+    "The folder of a small model that has learned to translate a few digits."
+    folder = tmp_path_factory.mktemp("trained")
+    config = TrainingConfig(
+        steps=300, batch_tokens=400, lr=1e-2, warmup=40, precision="fp32", ema=0.98, save_every=0
+    )
+    options = {**sizes, "d_model": 32, "d_ff": 64, "dropout": 0.0}
+    Trainer.from_pairs(
+        sentences(500), config, folder, None, "tiny", 280, "cpu", quiet=True, **options
+    ).fit()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def translator(trained) -> Translator:
+    "The trained model, loaded."
+    torch.set_num_threads(1)
+    return Translator.from_pretrained(trained)

@@ -1,0 +1,97 @@
+"What several test files use: tiny data and models, and the command line as a process of its own."
+import contextlib
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer_nbdev.data import Pairs
+from transformer_nbdev.transformer import Transformer, TransformerConfig
+
+root = Path(__file__).parent.parent
+package = root / "transformer_nbdev"
+cli = [sys.executable, "-m", "transformer_nbdev.cli"]
+needs_gpu = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU: torch.cuda.is_available() is False"
+)
+sizes = {
+    "d_model": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "d_ff": 32,
+    "max_len": 64,
+}
+# Options of `train` for a model this small, in float32 so that every processor computes alike.
+train_options = [
+    *(f"--{name.replace('_', '-')}={value}" for name, value in sizes.items()),
+    "--vocab-size=280", "--batch-tokens=200", "--precision=fp32", "--device=cpu",
+]
+
+
+def environment() -> dict[str, str]:
+    "For a process that imports this checkout, on one thread, without a GPU or the network."
+    offline = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy")}
+    return {
+        **os.environ, "PYTHONPATH": str(root), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1",
+        "GOMP_SPINCOUNT": "2000", "PYTHONIOENCODING": "utf-8", **offline,
+    }
+
+
+def run(*command, stdin: str | bytes = b"", **options) -> subprocess.CompletedProcess:
+    "Run a command to its end; its output as text."
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    done = subprocess.run(
+        [str(c) for c in command], input=data, capture_output=True, env=environment(),
+        timeout=120, **options,
+    )
+    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    return done
+
+
+def start(*command) -> subprocess.Popen:
+    "Start a command, and go on."
+    return subprocess.Popen(
+        [str(c) for c in command], env=environment(), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )
+
+
+def sentences(n: int, seed: int = 0) -> Pairs:
+    "Digits in words, one to five of them, in English and in German."
+    english, german = "zero one two three four".split(), "null eins zwei drei vier".split()
+    rng = random.Random(seed)
+    digits = [[rng.randrange(5) for _ in range(rng.randint(1, 5))] for _ in range(n)]
+    return [
+        (" ".join(english[d] for d in row), " ".join(german[d] for d in row))
+        for row in digits
+    ]
+
+
+def write_pairs(folder: Path, sizes: dict[str, int] | None = None) -> Path:
+    "Files `train.en`, `train.de`, `val.en`, … with as many sentences as `sizes` says."
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, (split, n) in enumerate((sizes or {"train": 60, "val": 6, "test": 10}).items()):
+        for language, lines in zip(("en", "de"), zip(*sentences(n, seed))):
+            text = "".join(line + "\n" for line in lines)
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+    return folder
+
+
+def tiny_model(seed: int = 0, vocab_size: int = 20, **options) -> Transformer:
+    "An untrained model of a few thousand parameters, in evaluation mode."
+    torch.manual_seed(seed)
+    return Transformer(TransformerConfig(vocab_size, **{**sizes, **options})).eval()
+
+
+@contextlib.contextmanager
+def refused(kind: type[Exception] | tuple[type[Exception], ...], *words: object):
+    "The block must raise exactly such an error, in one line that contains all the words."
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    with pytest.raises(kinds) as caught:
+        yield
+    text = str(caught.value)
+    assert type(caught.value) in kinds, f"{type(caught.value).__name__}: {text}"
+    assert text and "\n" not in text, f"not one line: {text!r}"
+    missing = [word for word in words if str(word) not in text]
+    assert not missing, f"the message says nothing of {missing}: {text!r}"

@@ -1,0 +1,204 @@
+"The house keeps its order: imports, docstrings, type hints, links, what importing costs."
+import ast
+import importlib
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import package, root, run
+
+import transformer_nbdev
+
+notebooks = sorted((root / "nbs").glob("[!.]*.ipynb"))
+modules = sorted(p for p in package.glob("*.py") if p.name != "_modidx.py")
+each_notebook = pytest.mark.parametrize("path", notebooks, ids=lambda p: p.stem)
+each_module = pytest.mark.parametrize("path", modules, ids=lambda p: p.stem)
+
+
+def cells(path: Path, kind: str) -> list[dict]:
+    "The cells of one kind in a notebook."
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [cell for cell in content["cells"] if cell["cell_type"] == kind]
+
+
+def number(path: Path) -> int:
+    "The number that a notebook's name begins with; the index stands after all others."
+    found = re.match(r"\d+", path.name)
+    return int(found[0]) if found else 1000
+
+
+def code(path: Path) -> str:
+    "All code of a notebook, without magics and shell lines."
+    lines = "\n".join("".join(c["source"]) for c in cells(path, "code")).splitlines()
+    return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
+
+
+def numbers_of_modules() -> dict[str, int]:
+    "Which notebook exports which module."
+    found = {}
+    for path in notebooks:
+        for cell in cells(path, "code"):
+            if match := re.search(r"^#\| *default_exp +(\S+)", "".join(cell["source"]), re.M):
+                found[match[1]] = number(path)
+    return found
+
+
+def homes() -> dict[str, str]:
+    "The module that each name of the package's face comes from."
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    return {
+        alias.name: node.module.split(".")[-1]
+        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def own_imports(tree: ast.AST) -> set[str]:
+    "The modules of this package that the code imports, wherever in it: at the top or in a function."
+    found, home = set(), homes()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names if a.name.split(".")[0] == "transformer_nbdev"]
+        elif isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            name = re.sub(r"^\.", "transformer_nbdev.", name).rstrip(".")
+            names = [name] if name.split(".")[0] == "transformer_nbdev" else []
+            if name == "transformer_nbdev":
+                names = [f"{name}.{home.get(a.name, a.name)}" for a in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] if "." in name else "the whole package" for name in names}
+    return found
+
+
+@each_notebook
+def test_a_notebook_imports_from_smaller_numbers_only(path):
+    numbers = {**numbers_of_modules(), "the whole package": 999}
+    wrong = {m for m in own_imports(ast.parse(code(path))) if numbers.get(m, 999) >= number(path)}
+    assert not wrong, f"{path.name} imports {wrong}, made by itself or a later notebook"
+
+
+def test_every_module_comes_from_a_notebook():
+    names = {path.stem for path in modules} - {"__init__"}
+    assert names == set(numbers_of_modules())
+
+
+@each_module
+def test_no_development_package_is_imported(path):
+    forbidden = {"nbdev", "fastcore", "IPython", "nbformat", "ipykernel", "execnb", "pytest"}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        wrong = forbidden & {name.split(".")[0] for name in names}
+        assert not wrong, f"{path.name}:{node.lineno} imports {wrong}"
+
+
+def definitions(tree: ast.Module):
+    "Public functions and classes of a module, and their public methods and `__init__`."
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    todo = [("", node) for node in tree.body]
+    while todo:
+        prefix, node = todo.pop(0)
+        if isinstance(node, kinds) and (node.name == "__init__" or node.name[0] != "_"):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                todo += [(f"{prefix}{node.name}.", child) for child in node.body]
+
+
+@each_module
+def test_everything_public_has_a_docstring_and_type_hints(path):
+    missing = []
+    for name, node in definitions(ast.parse(path.read_text(encoding="utf-8"))):
+        if node.name != "__init__" and not ast.get_docstring(node):
+            missing.append(f"{name}: docstring")
+        if not isinstance(node, ast.ClassDef):
+            a = node.args
+            bare = [x.arg for x in a.posonlyargs + a.args + a.kwonlyargs if x.annotation is None]
+            missing += [
+                f"{name}: type of {x}" for x in bare if x not in ("self", "cls", "ctx")
+            ]
+    assert not missing, f"{path.name} lacks {', '.join(missing)}"
+
+
+def test_the_face_of_the_package():
+    names = transformer_nbdev.__all__
+    assert sorted(set(names)) == sorted(names)
+    assert [n for n in names if not hasattr(transformer_nbdev, n)] == []
+    assert set(homes()) == set(names), "imported in __init__.py and listed in __all__ differ"
+    for path in modules:
+        module = importlib.import_module(f"transformer_nbdev.{path.stem}")
+        missing = [name for name in getattr(module, "__all__", []) if not hasattr(module, name)]
+        assert not missing, f"{path.name} promises {missing}"
+
+
+def test_py_typed_is_there():
+    assert (package / "py.typed").is_file()
+
+
+def test_every_module_can_be_imported_first():
+    program = f"""
+import importlib, sys, types
+for name in {[path.stem for path in modules if path.stem != "__init__"]}:
+    for old in [m for m in sys.modules if m.split(".")[0] == "transformer_nbdev"]:
+        del sys.modules[old]
+    stub = sys.modules["transformer_nbdev"] = types.ModuleType("transformer_nbdev")
+    stub.__path__ = [{str(package)!r}]
+    importlib.import_module("transformer_nbdev." + name)
+"""
+    done = run(sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+timing = """
+import json, sys, time
+began = time.perf_counter()
+import torch
+middle, before = time.perf_counter(), set(sys.modules)
+import transformer_nbdev
+whole = time.perf_counter() - began
+print(json.dumps([middle - began, whole, sorted(set(sys.modules) - before)]))
+"""
+
+
+def test_importing_is_light():
+    for attempt in range(2):
+        runs = [json.loads(run(sys.executable, "-c", timing).stdout) for _ in range(5)]
+        ratio = statistics.median(whole / torch for torch, whole, _ in runs)
+        if ratio <= 1.15:
+            break
+    assert ratio <= 1.15, f"importing the package takes {ratio:.2f} times as long as torch"
+    heavy = {
+        "IPython", "click", "datasets", "matplotlib", "num2words", "sacrebleu", "safetensors",
+        "tokenizers", "tqdm",
+    }
+    assert not heavy & set(runs[0][2]), "imported without need"
+
+
+def links(text: str) -> list[str]:
+    "Targets of links and pictures in Markdown or HTML, outside code."
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    found = re.findall(r"\]\(\s*<?([^)\s>]+)", text)
+    found += re.findall(r"^\[[^\]]+\]:\s*(\S+)", text, re.M)
+    return found + re.findall(r"""(?:href|src)\s*=\s*["']([^"']+)""", text)
+
+
+@pytest.mark.parametrize("path", [*root.glob("*.md"), *notebooks], ids=lambda p: p.name)
+def test_relative_links_point_at_something(path):
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        text = "\n\n".join("".join(c["source"]) for c in cells(path, "markdown"))
+    targets = [t.split("#")[0].split("?")[0] for t in links(text)]
+    local = [t for t in targets if t and not re.match(r"[a-z]+:|//", t)]
+    broken = [t for t in local if not (path.parent / t).exists()]
+    assert not broken, f"{path.name} links to {broken}"
+
+
+@each_notebook
+def test_a_notebook_stores_outputs_without_errors(path):
+    outputs = [output for cell in cells(path, "code") for output in cell["outputs"]]
+    assert outputs, "no output is stored: the notebook was never run"
+    errors = [o["ename"] for o in outputs if o["output_type"] == "error"]
+    assert not errors
