@@ -122,6 +122,10 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _is_header(line: str) -> bool:
+    return len(line.split()) == 2 and all(map(str.isdecimal, line.split()))
+
+
 def _parse_vector(line: str, n_dims: int | None) -> tuple[str, list[float]]:
     "Word and numbers of one line, ValueError if it is none; no `n_dims`: the word has no spaces."
     fields = line.rstrip(" \r\n").split(" ")
@@ -134,10 +138,6 @@ def _parse_vector(line: str, n_dims: int | None) -> tuple[str, list[float]]:
     return " ".join([word, *extra]), [float(x) for x in numbers]
 
 # %% ../nbs/01_embedding.ipynb #97ff9ff3
-def _is_header(line: str) -> bool:
-    return len(line.split()) == 2 and all(map(str.isdecimal, line.split()))
-
-
 def read_vectors(
     path: str | PathLike, only: Container[str] | None = None
 ) -> tuple[list[str], Tensor]:
@@ -163,7 +163,9 @@ def read_vectors(
                 values.extend(vector)
     expected = max(n_lines, 1) if expected is None else expected
     if n_lines != expected:
-        raise ValueError(f"{path}:{number}: the end after {n_lines} of {expected} vectors")
+        raise ValueError(
+            f"{path}:{number}: the file has {n_lines} vectors, expected {expected}"
+        )
     vectors = torch.frombuffer(values, dtype=torch.float32) if words else torch.empty(0)
     return words, vectors.view(len(words), n_dims)
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 # %% ../nbs/02_positional_encoding.ipynb #cd244a0a
 def sinusoidal_encoding(length: int, d_model: int, base: float = 10_000.0) -> Tensor:
-    """The matrix P `(length, d_model)`, sine in even columns, cosine in odd (Vaswani et al. 2017, §3.5).
+    """The matrix P `(length, d_model)` of Vaswani et al. 2017, §3.5.
 
-    Column pair i turns by `base^(−2i/d_model)` radians a position. ValueError if `d_model` is odd.
+    Sine in even columns, cosine in odd ones; pair i turns by `base^(−2i/d_model)` radians a
+    position. Raises ValueError if `d_model` is odd.
     """
     if d_model < 2 or d_model % 2:
         raise ValueError(f"d_model must be even, sine and cosine come in pairs; got {d_model}")

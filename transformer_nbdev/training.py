@@ -202,7 +202,7 @@ def from_first(value: Any) -> Any:
 
 # %% ../nbs/11_training.ipynb #09b8796d
 def random_states() -> list[dict[str, Tensor]]:
-    "The random-number states of all processes."
+    "The random-number states of all processes, each a byte tensor of shape `(n,)`."
     own = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         own["cuda"] = torch.cuda.get_rng_state()
@@ -223,7 +223,10 @@ def restore_random_states(states: list[dict[str, Tensor]]) -> None:
 
 # %% ../nbs/11_training.ipynb #3c6d4302
 class WeightAverage:
-    "Moving average of a model's parameters; its decay rises to `decay` over the first updates."
+    """Moving average of a model's parameters; its decay rises to `decay` over the first updates.
+
+    `average` is a list of tensors in the parameters' shapes.
+    """
 
     def __init__(self, model: nn.Module, decay: float):
         self.parameters, self.decay = list(model.parameters()), decay
@@ -249,7 +252,7 @@ class WeightAverage:
 
 # %% ../nbs/11_training.ipynb #ff7d7d22
 def average_checkpoints(folders: list[Path]) -> dict[str, Tensor]:
-    "The mean of the weights of some checkpoints."
+    "The mean of the weights of some checkpoints: name → tensor of the parameter's shape."
     from safetensors.torch import load_file
 
     states = [load_file(Path(folder) / "model.safetensors") for folder in folders]
@@ -289,7 +292,7 @@ class Updater:
         return wrapped
 
     def loss_sum(self, batch: Batch, epsilon: float, model: nn.Module | None = None) -> Tensor:
-        "Cross entropy summed over the real tokens of a batch, in nats."
+        "Cross entropy summed over the real tokens of a batch, in nats, shape `()`."
         c = self.model.config
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             logits = (model or self.forward)(batch.src, shift_right(batch.tgt, c.bos_id))
@@ -402,9 +405,9 @@ class Progress:
 # %% ../nbs/11_training.ipynb #a20308da
 @contextlib.contextmanager
 def catch_signals() -> Iterator[list[float]]:
-    """Inside `with`, SIGINT and SIGTERM are noted in a list (their times) instead of stopping anything.
+    """Inside `with`, SIGINT and SIGTERM are noted in a list (their times) and stop nothing.
 
-    A second one, more than a second after the first, raises KeyboardInterrupt.
+    One that comes more than a second after the first raises KeyboardInterrupt.
     """
     caught: list[float] = []
 
@@ -636,10 +639,11 @@ class ValidatedRun(Run):
 class Trainer(ValidatedRun):
     """Trains a `Transformer` on `TokenBatches`.
 
-    With a `folder`, the run can be killed and resumed: `checkpoints/` holds everything, `metrics.jsonl`
-    a line a log, the folder itself the averaged model (and the tokenizer) for
-    `Translator.from_pretrained`; with `patience`, the best one validated. `valid` are sentence pairs
-    for validation and need the `tokenizer`. Under `torchrun` every process makes the same Trainer.
+    With a `folder`, the run can be killed and resumed: `checkpoints/` holds everything,
+    `metrics.jsonl` a line a log, the folder itself the averaged model (and the tokenizer) for
+    `Translator.from_pretrained`; with `patience`, the best one validated. `valid` are sentence
+    pairs for validation and need the `tokenizer`. Under `torchrun` every process makes the same
+    Trainer.
 
     `model` keeps the latest weights; inside `with trainer.averaged():` it has the averaged ones.
     """
