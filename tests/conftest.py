@@ -1,4 +1,4 @@
-"Fixtures of the tests; and reasons of skipped tests are always printed."
+"Fixtures of the tests."
 import io
 import subprocess
 import sys
@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, sizes
+from helpers import sentences, sizes, write_pairs
 
 from transformer_nbdev.cli import main
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
 
-
 def pytest_configure(config):
-    "As if `-rs` were given."
+    "As if `-rs` were given: the reasons of skipped tests are printed."
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
 
@@ -54,3 +53,9 @@ def translator(trained) -> Translator:
     "The trained model, loaded."
     torch.set_num_threads(1)
     return Translator.from_pretrained(trained)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    "A folder with a few sentence pairs: train, val and test."
+    return write_pairs(tmp_path_factory.mktemp("corpus"))

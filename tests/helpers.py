@@ -1,5 +1,6 @@
 "What several test files use: tiny data and models, and the command line as a process of its own."
 import contextlib
+import json
 import os
 import random
 import subprocess
@@ -72,8 +73,8 @@ def write_pairs(folder: Path, sizes: dict[str, int] | None = None) -> Path:
     "Files `train.en`, `train.de`, `val.en`, … with as many sentences as `sizes` says."
     folder.mkdir(parents=True, exist_ok=True)
     for seed, (split, n) in enumerate((sizes or {"train": 60, "val": 6, "test": 10}).items()):
-        for language, lines in zip(("en", "de"), zip(*sentences(n, seed))):
-            text = "".join(line + "\n" for line in lines)
+        for side, language in enumerate(("en", "de")):
+            text = "".join(pair[side] + "\n" for pair in sentences(n, seed))
             (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
     return folder
 
@@ -95,3 +96,46 @@ def refused(kind: type[Exception] | tuple[type[Exception], ...], *words: object)
     assert text and "\n" not in text, f"not one line: {text!r}"
     missing = [word for word in words if str(word) not in text]
     assert not missing, f"the message says nothing of {missing}: {text!r}"
+
+
+def train(corpus: Path, out: Path, *options) -> list[str]:
+    "A command that trains the tiny model."
+    more = ["--log-every=1", "--out", out, *options]
+    return [*cli, "train", "--data", corpus, *train_options, *more]
+
+
+def metrics(out: Path, name: str = "loss") -> dict[int, float]:
+    "One of the logged numbers by step; every step must be logged once only."
+    lines = (out / "metrics.jsonl").read_text().splitlines()
+    found = [(r["step"], r[name]) for r in map(json.loads, lines) if name in r]
+    assert len(dict(found)) == len(found), f"logged twice: {found}"
+    return dict(found)
+
+
+def checkpoint(out: Path) -> Path:
+    "The newest one."
+    return sorted(out.glob("checkpoints/step-*"))[-1]
+
+
+def same(a, b) -> bool:
+    "Equal to the last bit, in nested dictionaries and lists of tensors and numbers."
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+def same_run(a: Path, b: Path) -> None:
+    "Two folders hold the same model, the same checkpoint and the same losses."
+    assert checkpoint(a).name == checkpoint(b).name
+    for name in ("model.safetensors", "config.json", "tokenizer.json"):
+        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+    name = "model.safetensors"
+    assert (checkpoint(a) / name).read_bytes() == (checkpoint(b) / name).read_bytes()
+    states = [torch.load(checkpoint(p) / "state.pt", weights_only=True) for p in (a, b)]
+    wrong = [k for k in states[0] if k != "seconds" and not same(states[0][k], states[1][k])]
+    assert not wrong, wrong
+    assert metrics(a) == metrics(b) and metrics(a, "lr") == metrics(b, "lr")

@@ -31,7 +31,8 @@ def rows(out: Tensor) -> list[list[int]]:
 
 def test_the_model_has_learned_something(translator):
     pairs = sentences(40, seed=9)
-    right = sum(t == r for t, (_, r) in zip(translator.translate(unseen), pairs))
+    found = translator.translate(unseen)
+    right = sum(t == r for t, (_, r) in zip(found, pairs, strict=True))
     assert right >= 20, f"only {right} of 40 are right: the tests below would mean little"
 
 
@@ -116,4 +117,4 @@ def test_the_gpu_translates_like_the_cpu(trained, translator, beam_size):
     gpu = Translator.from_pretrained(trained, "cuda")
     found = gpu.translate(unseen, beam_size=beam_size)
     expected = translator.translate(unseen, beam_size=beam_size)
-    assert sum(a == b for a, b in zip(found, expected)) >= 39
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 39

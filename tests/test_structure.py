@@ -56,7 +56,7 @@ def homes() -> dict[str, str]:
 
 
 def own_imports(tree: ast.AST) -> set[str]:
-    "The modules of this package that the code imports, wherever in it: at the top or in a function."
+    "The modules of this package that the code imports, at its top or in a function."
     found, home = set(), homes()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -75,7 +75,8 @@ def own_imports(tree: ast.AST) -> set[str]:
 
 @each_notebook
 def test_a_notebook_imports_from_smaller_numbers_only(path):
-    numbers = {**numbers_of_modules(), "the whole package": 999}
+    numbers = numbers_of_modules()
+    numbers["the whole package"] = max(numbers[module] for module in homes().values())
     wrong = {m for m in own_imports(ast.parse(code(path))) if numbers.get(m, 999) >= number(path)}
     assert not wrong, f"{path.name} imports {wrong}, made by itself or a later notebook"
 
@@ -145,7 +146,7 @@ for name in {[path.stem for path in modules if path.stem != "__init__"]}:
     for old in [m for m in sys.modules if m.split(".")[0] == "transformer_nbdev"]:
         del sys.modules[old]
     stub = sys.modules["transformer_nbdev"] = types.ModuleType("transformer_nbdev")
-    stub.__path__ = [{str(package)!r}]
+    stub.__path__, stub.__version__ = [{str(package)!r}], "0"
     importlib.import_module("transformer_nbdev." + name)
 """
     done = run(sys.executable, "-c", program)
@@ -163,18 +164,30 @@ print(json.dumps([middle - began, whole, sorted(set(sys.modules) - before)]))
 """
 
 
-def test_importing_is_light():
-    for attempt in range(2):
-        runs = [json.loads(run(sys.executable, "-c", timing).stdout) for _ in range(5)]
-        ratio = statistics.median(whole / torch for torch, whole, _ in runs)
-        if ratio <= 1.15:
-            break
-    assert ratio <= 1.15, f"importing the package takes {ratio:.2f} times as long as torch"
+def imports() -> list[list]:
+    "Five times in fresh processes: seconds for torch, seconds with the package, its modules."
+    return [json.loads(run(sys.executable, "-c", timing).stdout) for _ in range(5)]
+
+
+first_imports = pytest.fixture(scope="module")(imports)
+
+
+def test_importing_loads_nothing_that_can_wait(first_imports):
     heavy = {
         "IPython", "click", "datasets", "matplotlib", "num2words", "sacrebleu", "safetensors",
         "tokenizers", "tqdm",
     }
-    assert not heavy & set(runs[0][2]), "imported without need"
+    assert not heavy & set(first_imports[0][2])
+
+
+def test_importing_takes_little_longer_than_torch(first_imports):
+    def ratio(runs: list[list]) -> float:
+        return statistics.median(whole / torch for torch, whole, _ in runs)
+
+    found = ratio(first_imports)
+    if found > 1.15:  # once more: the machine may have been busy
+        found = ratio(imports())
+    assert found <= 1.15, f"importing the package takes {found:.2f} times as long as torch"
 
 
 def links(text: str) -> list[str]:

@@ -22,7 +22,9 @@ def padding_mask(ids: Tensor, pad_id: int = 0) -> Tensor:
     return (ids != pad_id)[:, None, None, :]
 
 # %% ../nbs/03_attention.ipynb #638d9823
-def causal_mask(n_queries: int, n_keys: int | None = None, device=None) -> Tensor:
+def causal_mask(
+    n_queries: int, n_keys: int | None = None, device: torch.device | None = None
+) -> Tensor:
     """True where a key is not later than the query → `(T, S)`. The queries are the last T of the S positions."""
     n_keys = n_queries if n_keys is None else n_keys
     allowed = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
@@ -33,14 +35,7 @@ def _checked_mask(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
 ) -> Tensor | None:
     "The mask with `causal` merged in, after checking that all shapes and types fit together."
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"query has d_k = {query.shape[-1]} but key has {key.shape[-1]}; they must agree"
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(
-            f"key has {key.shape[-2]} positions but value has {value.shape[-2]}; they must agree"
-        )
+    _check_tensors(query, key, value)
     scores_shape = (*query.shape[:-1], key.shape[-2])
     if mask is not None:
         _check_mask(mask, scores_shape)
@@ -48,6 +43,29 @@ def _checked_mask(
         return mask
     earlier = causal_mask(*scores_shape[-2:], query.device)
     return earlier if mask is None else mask & earlier
+
+# %% ../nbs/03_attention.ipynb #34068b6c
+def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
+    "Query, key and value are floating-point tensors of one type whose shapes fit together."
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not x.is_floating_point() or x.dtype != query.dtype:
+            raise TypeError(
+                f"query, key and value must share one floating-point type, got {query.dtype} for "
+                f"query and {x.dtype} for {name}; convert with .to()"
+            )
+        if x.dim() < 2 or x.shape[:-2] != query.shape[:-2]:
+            raise ValueError(
+                f"query {tuple(query.shape)} and {name} {tuple(x.shape)} must be (…, positions, "
+                "width) with the same leading sizes"
+            )
+    if query.shape[-1] != key.shape[-1] or query.shape[-1] == 0:
+        raise ValueError(
+            f"query has d_k = {query.shape[-1]} and key {key.shape[-1]}; they must agree, above 0"
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(
+            f"key has {key.shape[-2]} positions but value has {value.shape[-2]}; they must agree"
+        )
 
 # %% ../nbs/03_attention.ipynb #670f0d30
 def _check_mask(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
@@ -88,7 +106,8 @@ def attention(
 # %% ../nbs/03_attention.ipynb #abcebff4
 def _plain_is_faster(query: Tensor, key: Tensor) -> bool:
     "On a CPU two matrix products beat the fused kernel while the score matrix is small."
-    return query.device.type == "cpu" and query.shape[-2] * key.shape[-2] <= 64 * 64
+    n_scores = query.shape[-2:-1].numel() * key.shape[-2:-1].numel()
+    return query.device.type == "cpu" and n_scores <= 64 * 64
 
 # %% ../nbs/03_attention.ipynb #536d26db
 def fused_attention(

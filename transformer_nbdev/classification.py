@@ -15,17 +15,21 @@ from .encoder import Dropout, Encoder
 from .positional_encoding import PositionalEncoding
 from .transformer import TransformerConfig
 
-# %% ../nbs/14_classification.ipynb #bdc4a137
+# %% ../nbs/14_classification.ipynb #166c3698
 def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
-    "Mean over the real positions: `x` `(B, L, d)`, mask `(B, L)`, True = real → `(B, d)`; zeros where none is real."
+    """Mean over the real positions: `x` `(B, L, d)`, mask `(B, L)`, True = real → `(B, d)`.
+
+    Zeros where no position is real.
+    """
     weights = mask.unsqueeze(-1).to(x.dtype)
     return (x * weights).sum(1) / weights.sum(1).clamp(min=1)
 
-# %% ../nbs/14_classification.ipynb #12d89f7f
+# %% ../nbs/14_classification.ipynb #59e44b4f
 class TransformerClassifier(nn.Module):
     """An encoder (Vaswani et al. 2017, §3.1) with a linear layer on one vector a sequence.
 
-    `pooling` is "mean", over real tokens, or "cls": a learned vector put before the sequence (Devlin et al. 2019).
+    `pooling` is "mean", over real tokens, or "cls": a learned vector put before the sequence
+    (Devlin et al. 2019), which takes one of the `max_len` positions.
     """
 
     def __init__(self, config: TransformerConfig, n_classes: int, pooling: str = "mean"):
@@ -35,20 +39,10 @@ class TransformerClassifier(nn.Module):
         c = self.config = config
         self.pooling = pooling
         self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.pad_id)
-        self.positions, self.dropout = (
-            PositionalEncoding(c.d_model, c.max_len),
-            Dropout(c.dropout),
-        )
-        self.encoder = Encoder(
-            c.n_encoder_layers,
-            c.d_model,
-            c.n_heads,
-            c.d_ff,
-            c.dropout,
-            c.norm_first,
-            c.activation,
-            c.bias,
-        )
+        self.positions = PositionalEncoding(c.d_model, c.max_len)
+        self.dropout = Dropout(c.dropout)
+        shape = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm_first, c.activation, c.bias)
+        self.encoder = Encoder(c.n_encoder_layers, *shape)
         self.cls = nn.Parameter(torch.randn(c.d_model)) if pooling == "cls" else None
         self.head = nn.Linear(c.d_model, n_classes)
 

@@ -148,24 +148,24 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(1)
 
 # %% ../nbs/17_command_line.ipynb #f32f434b
-numbers_training = {"batch_tokens": 2000, "lr": 3e-3, "warmup": 100}
+numbers_training = {"batch_tokens": 2000, "lr": 3e-3, "warmup": 60, "ema": 0.98}
 
 
 def new_settings(options: dict) -> dict:
     "All settings of a new run. ValueError if there is a run in the folder, or they do not fit."
-    if (Path(options["out"]) / "checkpoints").is_dir():
+    if list(Path(options["out"]).glob("checkpoints/step-*")):
         raise ValueError(
             f"{options['out']} already holds a run: add --resume to go on, or choose another folder"
         )
     numbers = options["data"] is None
     training = {**(numbers_training if numbers else {}), **_given(TrainingConfig, options)}
     if not {"steps", "epochs", "minutes"} & training.keys():
-        training |= {"minutes": 0.8} if numbers else {"epochs": 20.0}
+        training |= {"steps": 500} if numbers else {"epochs": 20.0}
     names = ("data", "src", "tgt", "train_split", "valid_split", "numbers_below")
     return {
         **{name: options[name] for name in names},
         "preset": options["preset"] or ("tiny" if numbers else "small"),
-        "vocab_size": options["vocab_size"] or (1000 if numbers else 8000),
+        "vocab_size": options["vocab_size"] or (400 if numbers else 8000),
         "model": _given(TransformerConfig, {**options, "vocab_size": None}),
         "training": training,
     }
@@ -175,9 +175,13 @@ def read_settings(folder: str | os.PathLike) -> dict:
     "The `settings.json` of a run, empty if there is none. ValueError if it is damaged."
     path = Path(folder) / "settings.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError as error:
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        missing = settings and {"src", "tgt", "preset", "vocab_size", "model", "training"} - set(settings)
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
+    if missing or not isinstance(settings, dict):
+        raise ValueError(f"{path} is damaged: it is not the settings of a run")
+    return settings
 
 # %% ../nbs/17_command_line.ipynb #febe4ab9
 def resumed_settings(options: dict, explicit: set[str]) -> dict:
@@ -229,7 +233,7 @@ _device = click.option(
     help="size of the model  [default: small; for numbers tiny]",
 )
 @click.option(
-    "--vocab-size", type=int, help="pieces of the tokenizer  [default: 8000; for numbers 1000]"
+    "--vocab-size", type=int, help="pieces of the tokenizer  [default: 8000; for numbers 400]"
 )
 @click.option("--train-split", default="train", show_default=True)
 @click.option("--valid-split", default="val", show_default=True, help='"none": no validation')
@@ -245,7 +249,7 @@ def train(**options):
     """Train a model on sentence pairs.
 
     It ends by --steps, --epochs or --minutes, whichever is first; without one of them after 20
-    epochs, on numbers after 0.8 minutes. Ctrl-C saves a checkpoint, --resume goes on from there.
+    epochs, on numbers after 500 steps. Ctrl-C saves a checkpoint, --resume goes on from there.
     The folder --out then holds the model, the tokenizer, the settings, the metrics, the loss curve.
 
     Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …

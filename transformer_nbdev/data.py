@@ -25,8 +25,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor
 
 from .transformer import write_atomically
@@ -299,11 +297,15 @@ def multi30k(
     return read_parallel(folder, split, src, tgt)
 
 # %% ../nbs/10_data.ipynb #3cbd593a
-def _learn_vocabulary(texts: Iterable[str], vocab_size: int, special: tuple[str, ...]) -> Backend:
+def _learn_vocabulary(
+    texts: Iterable[str], vocab_size: int, special: tuple[str, ...]
+) -> "tokenizers.Tokenizer":
     "Byte-pair encoding over bytes; the special tokens get the first ids."
     if vocab_size < 256 + len(special):
         raise ValueError(f"vocab_size must be at least {256 + len(special)}, got {vocab_size}")
-    backend = Backend(models.BPE())
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    backend = Tokenizer(models.BPE())
     backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -327,7 +329,7 @@ class Tokenizer:
     special = ("<pad>", "<bos>", "<eos>")
     pad_id, bos_id, eos_id = 0, 1, 2
 
-    def __init__(self, backend: Backend):
+    def __init__(self, backend: "tokenizers.Tokenizer"):
         if [backend.token_to_id(name) for name in self.special] != [0, 1, 2]:
             raise ValueError(f"a tokenizer must have {', '.join(self.special)} as ids 0, 1, 2")
         self.backend = backend
@@ -376,6 +378,8 @@ class Tokenizer:
             raise ValueError(
                 f"{path.parent} has no tokenizer.json; copy it there from the run's folder"
             )
+        from tokenizers import Tokenizer as Backend
+
         try:
             return cls(Backend.from_file(str(path)))
         except Exception as error:  # the library raises bare Exception
@@ -501,7 +505,7 @@ class Batch:
             src, tgt = self.src[:1], torch.full_like(self.tgt[:1], pad_id)
         return Batch(src, tgt, self.n_tokens)
 
-    def to(self, device) -> "Batch":
+    def to(self, device: str | torch.device) -> "Batch":
         "The same batch on another device, copied without waiting where the device can."
         src, tgt = (x.to(device, non_blocking=True) for x in (self.src, self.tgt))
         return Batch(src, tgt, self.n_tokens)

@@ -6,6 +6,8 @@
 __all__ = ['activations', 'keep_mask', 'Dropout', 'Residual', 'FeedForward', 'EncoderLayer', 'Encoder']
 
 # %% ../nbs/05_encoder.ipynb #8c680905
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -65,7 +67,7 @@ class Residual(nn.Module):
         self.norm, self.dropout = nn.LayerNorm(d_model, bias=bias), Dropout(dropout)
         self.norm_first = norm_first
 
-    def forward(self, x: Tensor, sublayer) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         "Wrap `sublayer`, a function from `(B, L, d_model)` to `(B, L, d_model)`, around `x`."
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))

@@ -22,7 +22,7 @@ def _numbers(x) -> np.ndarray:
     return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=np.float64)
 
 
-def same(a, b, tolerance: float = 1e-5) -> bool:
+def same(a: object, b: object, tolerance: float = 1e-5) -> bool:
     "Equal results? Arrays and tensors in shape and, up to `tolerance`, values; the rest by ==."
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(same(x, y, tolerance) for x, y in zip(a, b))

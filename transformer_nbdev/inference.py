@@ -144,7 +144,7 @@ def beam_search(
         out[rows, t], scores[rows] = token[better, winner], value[better]
         total = top.masked_fill(over, -torch.inf)
         ends = limits[alive], limits[alive].clamp(max=t + 2)
-        factors = (length_penalty_factor(end, length_penalty) for end in ends)
+        factors = (length_penalty_factor(end.to(scores), length_penalty) for end in ends)
         going = (total.amax(1) / torch.maximum(*factors) > scores[alive]).nonzero()[:, 0]
         if len(going) == 0:
             break
@@ -189,7 +189,8 @@ class ChooseSample:
     ):
         if not 0 < temperature < float("inf"):
             raise ValueError(
-                f"temperature must be above 0, got {temperature}; for no randomness leave do_sample off"
+                f"temperature must be above 0, got {temperature}; "
+                "for no randomness leave do_sample off"
             )
         if top_k is not None and top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
@@ -253,7 +254,17 @@ def generate(
 
 Transformer.generate = generate
 
-# %% ../nbs/12_inference.ipynb #0acb5fc4
+# %% ../nbs/12_inference.ipynb #980ee13c
+def _length_batches(lengths: list[int], max_tokens: int) -> list[list[int]]:
+    "Indices of the sentences that are not empty, longest first, cut into batches."
+    batches: list[list[int]] = []
+    for i in sorted((i for i, n in enumerate(lengths) if n), key=lambda i: -lengths[i]):
+        if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > max_tokens:
+            batches.append([])
+        batches[-1].append(i)
+    return batches
+
+# %% ../nbs/12_inference.ipynb #961563bc
 class Translator:
     "A model and its tokenizer: text in, text out."
 
@@ -288,7 +299,8 @@ class Translator:
         encoded = self._encode(texts)
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
-        results, scores, longest = [""] * len(encoded), [0.0] * len(encoded), self.model.config.max_len
+        results, scores = [""] * len(encoded), [0.0] * len(encoded)
+        longest = self.model.config.max_len
         for rows in _length_batches([len(ids) for ids in encoded], max_tokens):
             src = pad([torch.tensor(encoded[i]) for i in rows], self.tokenizer.pad_id)
             limits = torch.tensor([min(longest, 2 * len(encoded[i]) + 32) for i in rows])
@@ -320,16 +332,6 @@ class Translator:
                 )
         return encoded
 
-# %% ../nbs/12_inference.ipynb #980ee13c
-def _length_batches(lengths: list[int], max_tokens: int) -> list[list[int]]:
-    "Indices of the sentences that are not empty, longest first, cut into batches."
-    batches: list[list[int]] = []
-    for i in sorted((i for i, n in enumerate(lengths) if n), key=lambda i: -lengths[i]):
-        if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > max_tokens:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
-
 # %% ../nbs/12_inference.ipynb #72947011
 def corpus_scores(hypotheses: list[str], references: list[str]) -> dict[str, dict]:
     "BLEU (13a, cased) and chrF by sacreBLEU, each with its value and its signature."
@@ -347,7 +349,7 @@ def corpus_scores(hypotheses: list[str], references: list[str]) -> dict[str, dic
 
 # %% ../nbs/12_inference.ipynb #1025b718
 def validation_bleu(trainer: Trainer) -> float:
-    "BLEU of the first `bleu_sentences` validation pairs, translated greedily by the trainer's model."
+    "BLEU of the first `bleu_sentences` validation pairs, by greedy search with the model as it is."
     tokenizer, longest = trainer.tokenizer, trainer.model.config.max_len
     pairs = trainer.valid[: trainer.config.bleu_sentences]
     pairs = [(s, t) for s, t in pairs if len(tokenizer.encode(s)) < longest]

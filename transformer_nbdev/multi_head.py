@@ -58,9 +58,12 @@ class MultiHeadAttention(nn.Module):
         "Projections `first` … `last - 1` of query, key, value (0, 1, 2), each `(B, h, L, d_k)`."
         if x.dim() != 3 or x.shape[-1] != self.d_model:
             raise ValueError(f"input must be (B, L, {self.d_model}), got {tuple(x.shape)}")
+        weight = self.in_proj_weight
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"input is {x.dtype}, the weights are {weight.dtype}; convert one of them")
         rows = slice(first * self.d_model, last * self.d_model)
         bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
-        packed = F.linear(x, self.in_proj_weight[rows], bias)
+        packed = F.linear(x, weight[rows], bias)
         return [split_heads(part, self.n_heads) for part in packed.chunk(last - first, dim=-1)]
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@
 __all__ = ['Adam', 'paper_schedule', 'linear_schedule', 'clip_gradients', 'parameter_groups']
 
 # %% ../nbs/08_optimisation.ipynb #6d8a6c1d
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ class Adam(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params,
+        params: Iterable,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.98),
         eps: float = 1e-9,
@@ -28,7 +28,7 @@ class Adam(torch.optim.Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps))
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         "Move every parameter that has a gradient."
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:

@@ -69,6 +69,8 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 # %% ../nbs/07_output_loss.ipynb #71506f9d
 def _check_targets(targets: Tensor, vocab_size: int, pad_id: int) -> None:
     "Every target is a class or padding. On the CPU only: on a GPU the check would wait for it."
+    if targets.dtype != torch.int64:
+        raise TypeError(f"targets must be int64, got {targets.dtype}; use targets.long()")
     if targets.device.type != "cpu" or torch.compiler.is_compiling():
         return
     wrong = ((targets < 0) | (targets >= vocab_size)) & (targets != pad_id)

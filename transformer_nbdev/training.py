@@ -11,6 +11,7 @@ __all__ = ['TrainingConfig', 'run_progress', 'scheduled_rate', 'default_device',
 
 # %% ../nbs/11_training.ipynb #9a359aa1
 import contextlib
+import copy
 import ctypes
 import json
 import math
@@ -509,6 +510,11 @@ class Run(Updater):
         "Inside `with`, the model has the averaged weights, if there are any."
         return self.average.applied() if self.average else contextlib.nullcontext()
 
+    def averaged_model(self) -> Transformer:
+        "A copy of the model with the averaged weights, in evaluation mode."
+        with self.averaged():
+            return copy.deepcopy(self.model).eval()
+
     def save_model(self) -> None:
         "The model for users, with averaged weights, and the tokenizer: what `Translator` loads."
         with self.averaged():
@@ -645,7 +651,7 @@ class Trainer(ValidatedRun):
     pairs for validation and need the `tokenizer`. Under `torchrun` every process makes the same
     Trainer.
 
-    `model` keeps the latest weights; inside `with trainer.averaged():` it has the averaged ones.
+    `model` keeps the latest weights; `averaged_model()` is a copy with the averaged ones.
     """
 
     @classmethod

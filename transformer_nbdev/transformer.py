@@ -7,6 +7,7 @@ __all__ = ['presets', 'TransformerConfig', 'Transformer', 'count_parameters', 't
            'write_atomically', 'attention_maps']
 
 # %% ../nbs/09_transformer.ipynb #7db7ebf8
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -60,6 +61,8 @@ class TransformerConfig:
                 f"d_model = {self.d_model} cannot be split into n_heads = {self.n_heads} equal "
                 "parts; choose n_heads among the divisors of d_model"
             )
+        if self.d_model % 2:
+            raise ValueError(f"d_model must be even, for sine and cosine; got {self.d_model}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
         if self.activation not in activations:
@@ -155,6 +158,8 @@ class Transformer(nn.Module):
 
         Row t predicts token t + 1. ValueError if the two are not as many, not 2-D, or empty.
         """
+        _check_ids("src", src)
+        _check_ids("tgt", tgt)
         if len(src) != len(tgt):
             raise ValueError(f"src has {len(src)} rows and tgt {len(tgt)}; they must be pairs")
         return self.decode(tgt, self.encode(src), self.source_mask(src))
@@ -242,7 +247,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             ) from error
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 # %% ../nbs/09_transformer.ipynb #3e1ecf13
 def _write_model(model: Transformer, folder: Path) -> None:

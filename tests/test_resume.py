@@ -1,0 +1,74 @@
+"A run through the command line that is stopped, killed or interrupted, and resumed, ends the same."
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from helpers import checkpoint, cli, metrics, run, same_run, start, train
+
+from transformer_nbdev.transformer import Transformer
+
+# The linear schedule depends on the whole length of a run, the paper's does not.
+options = ["--schedule=paper", "--warmup=10", "--dropout=0.1", "--accumulate=2", "--save-every=2"]
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory) -> Path:
+    "A run of 120 updates that nothing disturbed."
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    done = run(*train(corpus, folder, *options, "--steps=120"))
+    assert done.returncode == 0, done.stderr
+    assert list(metrics(folder)) == list(range(1, 121))
+    return folder
+
+
+def test_a_resumed_run_is_the_same_to_the_last_bit(corpus, whole, tmp_path):
+    done = run(*train(corpus, tmp_path, *options, "--steps=50"))
+    assert done.returncode == 0 and checkpoint(tmp_path).name == "step-00000050", done.stderr
+    done = run(*train(corpus, tmp_path, "--resume", "--steps=120"))
+    assert done.returncode == 0, done.stderr
+    same_run(whole, tmp_path)
+
+
+def wait_for(condition, process: subprocess.Popen, seconds: float = 120) -> None:
+    "Until the condition holds; the process must not end before."
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.005)
+
+
+def test_a_run_killed_again_and_again_ends_like_an_undisturbed_one(corpus, whole, tmp_path):
+    rng = random.Random(0)
+    for attempt in range(3):
+        before = set(tmp_path.glob("checkpoints/step-*"))
+        more = ["--resume"] if attempt else [*options, "--steps=120"]
+        process = start(*train(corpus, tmp_path, *more))
+        wait_for(lambda old=before: set(tmp_path.glob("checkpoints/step-*")) - old, process)
+        time.sleep(rng.uniform(0, 0.2))
+        assert process.poll() is None, "it ended before it could be killed: give it more steps"
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        process.stderr.close()
+        Transformer.from_pretrained(checkpoint(tmp_path))
+    done = run(*train(corpus, tmp_path, "--resume"))
+    assert done.returncode == 0, done.stderr
+    same_run(whole, tmp_path)
+
+
+def test_an_interrupted_run_can_be_resumed(command, corpus, tmp_path):
+    process = start(*train(corpus, tmp_path, "--steps=100000", "--save-every=0"))
+    wait_for((tmp_path / "metrics.jsonl").exists, process)
+    process.send_signal(signal.SIGINT)
+    _, text = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in text and text.splitlines()[-1].startswith("interrupted")
+    step = int(checkpoint(tmp_path).name[5:])
+    done = command(*train(corpus, tmp_path, "--resume", f"--steps={step + 2}")[len(cli) :])
+    assert done.returncode == 0, done.stderr
+    assert list(metrics(tmp_path)) == list(range(1, step + 3))
+
+
