@@ -32,6 +32,7 @@ with tempfile.TemporaryDirectory() as name:
     problems += [f"transformer_nbdev/{f} is exported by no notebook" for f in here.keys() - fresh.keys()]
     problems += [f"transformer_nbdev/{f} differs from what the notebooks export" for f in fresh.keys() & here.keys()
                  if not filecmp.cmp(fresh[f], here[f], shallow=False)]
-    problems += [f"nbs/{p.name} is not clean" for p in (copy / "nbs").glob("*.ipynb") if p.read_bytes() != before[p.name]]
+    problems += [f"nbs/{p.name} is not clean" for p in (copy / "nbs").glob("*.ipynb")
+                 if p.read_bytes() != before[p.name]]
 if problems:
     sys.exit("\n".join(sorted(problems)) + "\nrun nbdev_clean and nbdev_export")

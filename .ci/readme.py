@@ -1,4 +1,5 @@
 "Make README.md from nbs/index.ipynb; with --check, only say whether it is up to date."
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def readme() -> str:
             cell.update(nbformat.v4.new_markdown_cell("\n".join(texts), id=cell.id))
             cell.pop("outputs"), cell.pop("execution_count")
     text, _ = MarkdownExporter().from_notebook_node(nb)
+    text = re.sub(r"\]\((\w+\.ipynb)\)", r"](nbs/\1)", text)
     return "<!-- made from nbs/index.ipynb by `make readme` -->\n\n" + text.strip() + "\n"
 
 

@@ -12,6 +12,7 @@ from transformer_nbdev.cli import main
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
 
+
 def pytest_configure(config):
     "As if `-rs` were given: the reasons of skipped tests are printed."
     if "s" not in config.option.reportchars:

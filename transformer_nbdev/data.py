@@ -22,12 +22,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .transformer import write_atomically
+
+if TYPE_CHECKING:  # imported where it is used: it takes a moment
+    import tokenizers
 
 # %% ../nbs/10_data.ipynb #51a0ce3e
 def number_words(number: int, language: str) -> str:
