@@ -1,6 +1,8 @@
 """Multi30k English to German from scratch: BLEU after 8 and after 15 minutes, and the time to translate the test set.
 
     python benchmarks/multi30k.py [--data FOLDER]        (without it: $MULTI30K, or downloaded)
+
+With --runs FOLDER the runs stay there, and one that is finished there is measured without being trained again.
 """
 import argparse
 import json
@@ -16,6 +18,7 @@ from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs, multi3
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--data", help="folder with Multi30k; default: $MULTI30K, or downloaded")
 parser.add_argument("--minutes", type=float, nargs="+", default=[8, 15])
+parser.add_argument("--runs", help="keep the runs in this folder, take what is there")
 arguments = parser.parse_args()
 data = ["--data", arguments.data or "multi30k"]
 shared = ["--preset", "small", "--no-bias", "--vocab-size", "4000", "--batch-tokens", "2000", "--lr", "3e-3",
@@ -30,11 +33,10 @@ print(f"real tokens among all positions of an epoch: {real_share:.3f}")
 runs, sentences = {}, "".join(source + "\n" for source, _ in test)
 for minutes in arguments.minutes:
     with tempfile.TemporaryDirectory() as folder:
-        run = str(Path(folder) / "run")
+        run = str(Path(arguments.runs or folder) / f"{minutes:g}")
         chosen = [*shared, "--minutes", f"{minutes:g}", "--dropout", "0.1" if minutes < 10 else "0.15"]
-        start = time.perf_counter()
-        cli("train", *data, *chosen, "--out", run)
-        train_seconds = time.perf_counter() - start
+        if not (Path(run) / "loss.png").is_file():  # the last thing that training writes
+            cli("train", *data, *chosen, "--out", run)
         scores = {split: json.loads(cli("evaluate", "--model", run, *search, *data, "--split", split))
                   for split in ("val", "test_2016_flickr")}
         times = []
@@ -46,7 +48,6 @@ for minutes in arguments.minutes:
     records = [json.loads(line) for line in lines]
     runs[f"{minutes:g} minutes"] = {
         "command": f"transformer-nbdev train --data multi30k {' '.join(chosen)} --out RUN",
-        "command_seconds": round(train_seconds, 1),
         "training_seconds": records[-1]["seconds"], "steps": records[-1]["step"],
         "tokens_per_second": statistics.median(r["tokens_per_second"] for r in records if "tokens_per_second" in r),
         "val": scores["val"], "test": scores["test_2016_flickr"],

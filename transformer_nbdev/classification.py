@@ -38,11 +38,11 @@ class TransformerClassifier(nn.Module):
             raise ValueError(f'pooling must be "mean" or "cls", got {pooling!r}')
         c = self.config = config
         self.pooling = pooling
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.pad_id)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.pad_id, c.scale_embeddings)
         self.positions = PositionalEncoding(c.d_model, c.max_len)
         self.dropout = Dropout(c.dropout)
         shape = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm_first, c.activation, c.bias)
-        self.encoder = Encoder(c.n_encoder_layers, *shape)
+        self.encoder = Encoder(c.n_encoder_layers, *shape, c.final_norm)
         self.cls = nn.Parameter(torch.randn(c.d_model)) if pooling == "cls" else None
         self.head = nn.Linear(c.d_model, n_classes)
 

@@ -214,6 +214,13 @@ def _absolute_folder(context, parameter, value: str | None) -> str | None:
     return str(Path(value).resolve()) if value and Path(value).is_dir() else value
 
 
+def _output_file(context, parameter, value: str | None) -> str | None:
+    "The value of --output, if its folder can be written to: a long run must not end in an error."
+    if value and not os.access(folder := Path(value).resolve().parent, os.W_OK):
+        raise click.BadParameter(f"cannot write into {folder}")
+    return value
+
+
 _device = click.option(
     "--device", callback=_usable_device, help="cpu, cuda, …  [default: a GPU if there is one]"
 )
@@ -363,7 +370,9 @@ def translate(**options):
 @click.option("--src", help="[default: the run's]")
 @click.option("--tgt", help="[default: the run's]")
 @click.option("--limit", type=click.IntRange(min=1), help="only the first so many pairs")
-@click.option("--output", help="also write the translations to this file")
+@click.option(
+    "--output", callback=_output_file, help="also write the translations to this file"
+)
 def evaluate(**options):
     """Measure a model on a test set.
 

@@ -49,14 +49,21 @@ def number_words(number: int, language: str) -> str:
 def number_split(
     limit: int, n_train: int, n_held_out: int, seed: int = 0
 ) -> tuple[list[int], list[int]]:
-    "Numbers below `limit` to train on and others to test on: no number is in both."
+    """Numbers below `limit` to train on and others to test on: no number is in both.
+
+    Both are even draws without repetition, but for a tenth of the training numbers: these are below
+    100, which an even draw would miss, and repeat. More numbers than there are: ValueError.
+    """
     if n_train + n_held_out > limit:
         raise ValueError(
             f"only {limit:,} numbers lie below limit = {limit}, "
             f"{n_train} + {n_held_out} were asked for; lower one of them"
         )
-    numbers = random.Random(seed).sample(range(limit), n_train + n_held_out)
-    return numbers[n_held_out:], numbers[:n_held_out]
+    rng, n_small = random.Random(seed), n_train // 10
+    drawn = rng.sample(range(limit), n_held_out + n_train - n_small)
+    held_out, train = drawn[:n_held_out], drawn[n_held_out:]
+    small = sorted(set(range(min(limit, 100))) - set(held_out)) or train
+    return train + rng.choices(small, k=n_small), held_out
 
 # %% ../nbs/10_data.ipynb #f8d7e3a8
 Pairs = list[tuple[str, str]]

@@ -86,11 +86,12 @@ class TokenEmbedding(nn.Module):
     """A learned vector for each token, multiplied by √d_model (Vaswani et al. 2017, §3.4).
 
     Weights start as N(0, 1/d_model), so that the scaled vectors have unit variance. The row of
-    `pad_id` is zero.
+    `pad_id` is zero. Without `scale` nothing is multiplied, as in some models of others.
     """
 
-    def __init__(self, vocab_size: int, d_model: int, pad_id: int = 0):
+    def __init__(self, vocab_size: int, d_model: int, pad_id: int = 0, scale: bool = True):
         super().__init__()
+        self.factor = math.sqrt(d_model) if scale else 1.0
         self.vocab_size, self.d_model, self.pad_id = vocab_size, d_model, pad_id
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
@@ -112,7 +113,7 @@ class TokenEmbedding(nn.Module):
                     f"ids must lie in 0 … {self.vocab_size - 1} "
                     f"(vocab_size = {self.vocab_size}), got {low if low < 0 else high}"
                 )
-        return F.embedding(ids, self.weight, padding_idx=self.pad_id) * math.sqrt(self.d_model)
+        return F.embedding(ids, self.weight, padding_idx=self.pad_id) * self.factor
 
 # %% ../nbs/01_embedding.ipynb #3de146aa
 def _is_number(text: str) -> bool:
@@ -179,7 +180,7 @@ def load_vectors(
 ) -> int:
     """Put the vectors of a file into `embedding` for the words of `ids_of`; how many were found.
 
-    Rows are stored divided by √d_model, so that the layer gives out the file's vectors. Other
+    Rows are stored divided by the layer's factor, so that it gives out the file's vectors. Other
     words keep their rows, the padding row stays zero. `freeze` stops training of the whole table.
     ValueError if the file has another d; of a word that occurs twice the first vector is taken.
     """
@@ -192,6 +193,6 @@ def load_vectors(
         w: v for w, v in zip(words[::-1], vectors.flip(0)) if ids_of[w] != embedding.pad_id
     }
     for word, vector in found.items():
-        embedding.weight[ids_of[word]] = vector / math.sqrt(embedding.d_model)
+        embedding.weight[ids_of[word]] = vector / embedding.factor
     embedding.weight.requires_grad_(not freeze)
     return len(found)

@@ -20,13 +20,19 @@ from .transformer import Transformer
 
 # %% ../nbs/12_inference.ipynb #f8fde196
 def _next_log_probs(
-    model: Transformer, ids: Tensor, state: DecoderState, allow_end: bool
+    model: Transformer, ids: Tensor, state: DecoderState, allow_end: bool, last: Tensor
 ) -> Tensor:
-    "Log-probabilities of the next token, shape `(rows, V)`; what may not be written has −∞."
+    """Log-probabilities of the next token, shape `(rows, V)`; what may not be written has −∞.
+
+    `last` `(rows,)` is True where it is the last token that may be written.
+    """
     c, logits = model.config, model.step(ids, state)
     log_probs = logits.to(_score_dtype(model)).log_softmax(-1)
     for forbidden in {c.pad_id, c.bos_id} | (set() if allow_end else {c.eos_id}):
         log_probs[:, forbidden] = -torch.inf
+    if c.force_end:
+        log_probs[last] = -torch.inf
+        log_probs[last, c.eos_id] = 0.0
     return log_probs
 
 
@@ -71,11 +77,12 @@ def step_search(
     scores = torch.zeros(n, device=src.device, dtype=_score_dtype(model))
     alive, ids = torch.arange(n, device=src.device), torch.full((n,), c.bos_id, device=src.device)
     for t in range(longest):
-        log_probs = _next_log_probs(model, ids, state, allow_end=t >= min_new_tokens)
+        last = t + 1 >= limits[alive]
+        log_probs = _next_log_probs(model, ids, state, t >= min_new_tokens, last)
         ids = choose(log_probs)
         out[alive, t] = ids
         scores[alive] += log_probs.gather(1, ids[:, None])[:, 0]
-        going = ((ids != c.eos_id) & (t + 1 < limits[alive])).nonzero()[:, 0]
+        going = ((ids != c.eos_id) & ~last).nonzero()[:, 0]
         if len(going) == 0:
             break
         if len(going) < len(ids):
@@ -114,12 +121,12 @@ def beam_search(
     min_new_tokens: int = 0,
     length_penalty: float = 0.6,
 ) -> tuple[Tensor, Tensor]:
-    """The best translation of those whose beginnings are all among the `beam_size` best (§6.1).
+    """The best finished translation of those whose beginnings are all among the best (§6.1).
 
     A finished hypothesis scores log P / `length_penalty_factor`, its end token counted; one cut off
-    at `max_new_tokens` (one number or one a sentence `(B,)`) likewise. A sentence ends when no open
-    hypothesis can still beat its best finished one. With `beam_size` 1 this is greedy search.
-    Returns ids `(B, ≤ max_new_tokens)`, end token then padding, and scores `(B,)`.
+    at `max_new_tokens` (one number or one a sentence `(B,)`) likewise. `beam_size` hypotheses stay
+    open, until none of them can beat the best finished one. Returns ids `(B, ≤ max_new_tokens)`,
+    end token then padding, and scores `(B,)`.
     """
     c, n, k = model.config, len(src), beam_size
     limits, longest = _limits(max_new_tokens, src)
@@ -133,19 +140,22 @@ def beam_search(
     total[:, 0] = 0.0  # all beams begin alike: one lives
     ids = torch.full((n * k,), c.bos_id, device=src.device)
     for t in range(longest):
-        log_probs = _next_log_probs(model, ids, state, allow_end=t >= min_new_tokens)
-        top, beam, token = best_continuations(log_probs, total, k)
-        over = (token == c.eos_id) | (t + 1 >= limits[alive])[:, None]
-        finished = top.masked_fill(~over, -torch.inf)
+        last = t + 1 >= limits[alive]
+        may_end, rows_last = t >= min_new_tokens, last.repeat_interleave(k)
+        log_probs = _next_log_probs(model, ids, state, may_end, rows_last)
+        top, beam, token = best_continuations(log_probs, total, 2 * k)
+        over = (token == c.eos_id) | last[:, None]
+        finished = top[:, :k].masked_fill(~over[:, :k], -torch.inf)
         value, which = (finished / length_penalty_factor(t + 1, length_penalty)).max(1)
         better = (value > scores[alive]).nonzero()[:, 0]
         rows, winner = alive[better], which[better]
         out[rows] = tokens[better, beam[better, winner]]
         out[rows, t], scores[rows] = token[better, winner], value[better]
-        total = top.masked_fill(over, -torch.inf)
+        total, stays = top.masked_fill(over, -torch.inf).topk(k)
+        beam, token = beam.gather(1, stays), token.gather(1, stays)
         ends = limits[alive], limits[alive].clamp(max=t + 2)
         factors = (length_penalty_factor(end.to(scores), length_penalty) for end in ends)
-        going = (total.amax(1) / torch.maximum(*factors) > scores[alive]).nonzero()[:, 0]
+        going = (total[:, 0] / torch.maximum(*factors) > scores[alive]).nonzero()[:, 0]
         if len(going) == 0:
             break
         beam, token, total = beam[going], token[going], total[going]

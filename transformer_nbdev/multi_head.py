@@ -105,7 +105,8 @@ class MultiHeadAttention(nn.Module):
 class KeyValueCache:
     """Keys and values of the positions decoded so far, `(B, h, length, d_k)`, allocated once.
 
-    `max_len` is the number of positions it has room for; `append` beyond it raises ValueError.
+    `max_len` is the number of positions it has room for; `append` beyond it, or of another batch,
+    raises ValueError.
     """
 
     def __init__(self, max_len: int):
@@ -125,12 +126,16 @@ class KeyValueCache:
             batch, n_heads, _, d_k = keys.shape
             self.keys = keys.new_empty(batch, n_heads, self.max_len, d_k)
             self.values = torch.empty_like(self.keys)
+        if len(keys) != len(self.keys):
+            raise ValueError(f"the cache holds {len(self.keys)} sentences, {len(keys)} were given")
         self.keys[:, :, start:end], self.values[:, :, start:end] = keys, values
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def select(self, rows: Tensor) -> None:
         "Keep, drop, repeat or reorder the rows of the batch: row i becomes the old row `rows[i]`."
+        if self.keys is None:
+            return  # nothing was decoded yet
         for name in ("keys", "values"):
             old = getattr(self, name)
             new = old.new_empty(len(rows), *old.shape[1:])

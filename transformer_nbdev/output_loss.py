@@ -17,10 +17,16 @@ class OutputProjection(nn.Module):
     """Logits: the dot product of each vector with every word's vector (Vaswani et al. 2017, §3.4).
 
     Give `weight` `(V, d_model)`, an embedding's parameter, to tie it; without it the layer has
-    one of its own.
+    one of its own. With `bias`, each word has a learned constant, too.
     """
 
-    def __init__(self, d_model: int, vocab_size: int, weight: nn.Parameter | None = None):
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        weight: nn.Parameter | None = None,
+        bias: bool = False,
+    ):
         super().__init__()
         if weight is None:
             weight = nn.Parameter(torch.empty(vocab_size, d_model))
@@ -30,10 +36,11 @@ class OutputProjection(nn.Module):
                 f"weight must be ({vocab_size}, {d_model}), got {tuple(weight.shape)}"
             )
         self.weight = weight
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         "`(B, T, d_model)` → logits `(B, T, V)`."
-        return F.linear(x, self.weight)
+        return F.linear(x, self.weight, self.bias)
 
 # %% ../nbs/07_output_loss.ipynb #50e5f0cf
 class SmoothedCrossEntropy(torch.autograd.Function):

@@ -595,7 +595,9 @@ class ValidatedRun(Run):
         super().__init__(model, batches, config, folder, tokenizer, device)
         self.valid, self.quiet = valid, quiet or self.rank > 0
         if valid:
-            encoded = encode_pairs(valid, tokenizer, model.config.max_len)
+            encoded = encode_pairs(valid, tokenizer, model.config.max_len, report := Report())
+            if report.left_out:
+                self.say(f"validation: {report}")
             budget = max(config.batch_tokens, model.config.max_len)
             self.valid_batches = TokenBatches(*encoded, budget, shuffle=False)
 

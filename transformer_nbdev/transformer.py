@@ -46,6 +46,10 @@ class TransformerConfig:
     bias: bool = True  # biases in projections and norms
     tie_embeddings: bool = True  # source, target and output share one matrix (§3.4)
     max_len: int = 512  # longest sequence, in tokens
+    final_norm: bool | None = None  # a norm after each stack; None: in pre-norm only
+    scale_embeddings: bool = True  # multiply embeddings by √d_model (§3.4)
+    output_bias: bool = False  # a learned constant on the logit of each word
+    force_end: bool = False  # the last token that may be generated is the end token
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2
@@ -116,17 +120,16 @@ class Transformer(nn.Module):
         super().__init__()
         c = self.config = config
         tied = c.tie_embeddings
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.pad_id)
-        self.target_embedding = (
-            self.embedding if tied else TokenEmbedding(c.vocab_size, c.d_model, c.pad_id)
-        )
+        words = (c.vocab_size, c.d_model, c.pad_id, c.scale_embeddings)
+        self.embedding = TokenEmbedding(*words)
+        self.target_embedding = self.embedding if tied else TokenEmbedding(*words)
         self.positions = PositionalEncoding(c.d_model, c.max_len)
         self.dropout = Dropout(c.dropout)
-        shape = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm_first, c.activation, c.bias)
-        self.encoder = Encoder(c.n_encoder_layers, *shape)
-        self.decoder = Decoder(c.n_decoder_layers, *shape)
+        layer = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm_first, c.activation, c.bias)
+        self.encoder = Encoder(c.n_encoder_layers, *layer, c.final_norm)
+        self.decoder = Decoder(c.n_decoder_layers, *layer, c.final_norm)
         self.output = OutputProjection(
-            c.d_model, c.vocab_size, self.embedding.weight if tied else None
+            c.d_model, c.vocab_size, self.embedding.weight if tied else None, c.output_bias
         )
 
     @property
