@@ -160,7 +160,7 @@ def new_settings(options: dict) -> dict:
     numbers = options["data"] is None
     training = {**(numbers_training if numbers else {}), **_given(TrainingConfig, options)}
     if not {"steps", "epochs", "minutes"} & training.keys():
-        training |= {"steps": 500} if numbers else {"epochs": 20.0}
+        training |= {"steps": 600} if numbers else {"epochs": 20.0}
     names = ("data", "src", "tgt", "train_split", "valid_split", "numbers_below")
     return {
         **{name: options[name] for name in names},
@@ -256,7 +256,7 @@ def train(**options):
     """Train a model on sentence pairs.
 
     It ends by --steps, --epochs or --minutes, whichever is first; without one of them after 20
-    epochs, on numbers after 500 steps. Ctrl-C saves a checkpoint, --resume goes on from there.
+    epochs, on numbers after 600 steps. Ctrl-C saves a checkpoint, --resume goes on from there.
     The folder --out then holds the model, the tokenizer, the settings, the metrics, the loss curve.
 
     Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …

@@ -51,15 +51,15 @@ def number_split(
 ) -> tuple[list[int], list[int]]:
     """Numbers below `limit` to train on and others to test on: no number is in both.
 
-    Both are even draws without repetition, but for a tenth of the training numbers: these are below
-    100, which an even draw would miss, and repeat. More numbers than there are: ValueError.
+    Both are even draws without repetition, but for a twentieth of the training numbers: these are
+    below 100, which an even draw would miss, and repeat. More numbers than there are: ValueError.
     """
     if n_train + n_held_out > limit:
         raise ValueError(
             f"only {limit:,} numbers lie below limit = {limit}, "
             f"{n_train} + {n_held_out} were asked for; lower one of them"
         )
-    rng, n_small = random.Random(seed), n_train // 10
+    rng, n_small = random.Random(seed), n_train // 20
     drawn = rng.sample(range(limit), n_held_out + n_train - n_small)
     held_out, train = drawn[:n_held_out], drawn[n_held_out:]
     small = sorted(set(range(min(limit, 100))) - set(held_out)) or train
