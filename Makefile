@@ -21,7 +21,7 @@ help:
 
 lab: .venv/.installed
 	@$(BIN)/python .ci/port.py $(PORT)
-	@$(BIN)/jupyter lab --port=$(PORT) --ServerApp.port_retries=0 $(if $(filter 0,$(shell id -u)),--allow-root) nbs/index.ipynb
+	@$(BIN)/jupyter lab --port=$(PORT) --ServerApp.port_retries=0 $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/nbs/index.ipynb
 
 test: .venv/.installed
 	@$(BIN)/python .ci/check.py
