@@ -7,7 +7,8 @@ from setuptools import find_packages, setup
 parser = ConfigParser(delimiters=["="])
 parser.read(Path(__file__).parent / "settings.ini", encoding="utf-8")
 cfg = parser["DEFAULT"]
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "hub")}
+extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "hub", "interop")}
+extras["dev"] += extras["interop"]
 
 setup(
     name=cfg["lib_name"],

@@ -8,6 +8,15 @@ from transformer_nbdev.decoder import Decoder, DecoderLayer
 from transformer_nbdev.embedding import TokenEmbedding
 from transformer_nbdev.encoder import Encoder, EncoderLayer, FeedForward
 from transformer_nbdev.inference import Translator, beam_search, generate
+from transformer_nbdev.interop import (
+    CTranslate2Translator,
+    convert,
+    from_marian,
+    from_torch,
+    to_ctranslate2,
+    to_marian,
+    to_torch,
+)
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import smoothed_cross_entropy
 from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
@@ -15,8 +24,9 @@ from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 __all__ = [
-    "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "FeedForward", "MultiHeadAttention",
-    "PositionalEncoding", "TokenBatches", "TokenEmbedding", "Tokenizer", "Trainer", "TrainingConfig",
-    "Transformer", "TransformerClassifier", "TransformerConfig", "Translator", "attention", "beam_search",
-    "causal_mask", "fused_attention", "generate", "padding_mask", "sinusoidal_encoding", "smoothed_cross_entropy",
+    "CTranslate2Translator", "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "FeedForward",
+    "MultiHeadAttention", "PositionalEncoding", "TokenBatches", "TokenEmbedding", "Tokenizer", "Trainer",
+    "TrainingConfig", "Transformer", "TransformerClassifier", "TransformerConfig", "Translator", "attention",
+    "beam_search", "causal_mask", "convert", "from_marian", "from_torch", "fused_attention", "generate",
+    "padding_mask", "sinusoidal_encoding", "smoothed_cross_entropy", "to_ctranslate2", "to_marian", "to_torch",
 ]

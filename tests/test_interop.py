@@ -1,0 +1,218 @@
+"Weights elsewhere: what does not teach. The parity table itself stands in 15_interop; here sizes, files, refusals."
+import json
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from helpers import cli, environment, sentences, sizes
+from torch import nn
+
+from transformer_nbdev import interop
+from transformer_nbdev.data import Tokenizer
+from transformer_nbdev.decoder import Decoder, DecoderLayer
+from transformer_nbdev.embedding import TokenEmbedding
+from transformer_nbdev.encoder import Encoder, EncoderLayer, FeedForward, Residual
+from transformer_nbdev.inference import Translator
+from transformer_nbdev.multi_head import MultiHeadAttention
+from transformer_nbdev.output_loss import OutputProjection
+from transformer_nbdev.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
+from transformer_nbdev.transformer import Transformer, TransformerConfig
+
+reason = "needs the extra: pip install 'transformer-nbdev[interop]'"
+transformers = pytest.importorskip("transformers", reason=f"transformers {reason}")
+pytest.importorskip("ctranslate2", reason=f"ctranslate2 {reason}")
+pytest.importorskip("sentencepiece", reason=f"sentencepiece {reason}")
+
+
+def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
+    "Every parameter drawn at random, so that nothing agrees by being zero or one."
+    torch.manual_seed(seed)
+    for name, p in module.named_parameters():
+        nn.init.normal_(p, mean=float("norm" in name and name.endswith("weight")), std=0.1)
+    return module.eval()
+
+
+def post_norm(**options) -> tuple[Transformer, Tokenizer]:
+    "A small post-norm model and its tokenizer."
+    tokenizer = Tokenizer.train([text for pair in sentences(60) for text in pair], 280)
+    config = TransformerConfig(tokenizer.vocab_size, **{**sizes, **options})
+    return shaken(Transformer(config)), tokenizer
+
+
+def marian(**options):
+    "A Marian model with random weights."
+    base = dict(
+        vocab_size=500, decoder_vocab_size=500, d_model=512, pad_token_id=499, decoder_start_token_id=499,
+        eos_token_id=0, forced_eos_token_id=0, activation_function="swish", scale_embedding=True,
+        max_position_embeddings=128,
+    )
+    for side in ("encoder", "decoder"):
+        base |= {f"{side}_layers": 6, f"{side}_attention_heads": 8, f"{side}_ffn_dim": 2048}
+    model = transformers.MarianMTModel(transformers.MarianConfig(**{**base, **options})).eval()
+    torch.manual_seed(0)
+    for name, p in model.named_parameters():
+        if "embed_positions" not in name:
+            nn.init.normal_(p, mean=float("norm" in name and name.endswith("weight")), std=0.05)
+    model.final_logits_bias.normal_(0, 0.5)
+    return model
+
+
+@pytest.mark.parametrize("activation", ["swish", "gelu", "relu"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_marian_of_base_size(activation, tied):
+    theirs = marian(
+        activation_function=activation, share_encoder_decoder_embeddings=tied, tie_word_embeddings=tied
+    )
+    ours = interop.from_marian(theirs)
+    src, tgt = torch.randint(1, 499, (2, 20)), torch.randint(1, 499, (2, 15))
+    src[1, 12:], tgt[:, 0] = 499, 499
+    for dtype, bar in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
+        with torch.no_grad():
+            mask = (src != 499).long()
+            logits = theirs.to(dtype)(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
+            assert (ours.to(dtype)(src, tgt) - logits).norm() < bar * logits.norm()
+
+
+layers = {
+    "attention": (lambda: MultiHeadAttention(4, 2), lambda m, x: m(x, causal=True)),
+    "attention with weights": (lambda: MultiHeadAttention(4, 2), lambda m, x: m(x, need_weights=True)),
+    "feed-forward": (lambda: FeedForward(4, 6, "gelu"), lambda m, x: m(x)),
+    "residual": (lambda: Residual(4, 0.0), lambda m, x: m(x, torch.tanh)),
+    "positions": (lambda: PositionalEncoding(4, 8), lambda m, x: m(x)),
+    "learned positions": (lambda: LearnedPositionalEncoding(4, 8), lambda m, x: m(x)),
+    "output": (lambda: OutputProjection(4, 5, bias=True), lambda m, x: m(x)),
+    "embedding": (lambda: TokenEmbedding(7, 4), lambda m, x: m(torch.tensor([[1, 2, 3]])) * x),
+}
+for order in (False, True):
+    name = "pre-norm" if order else "post-norm"
+    layers |= {
+        f"{name} encoder layer": (lambda o=order: EncoderLayer(4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x)),
+        f"{name} encoder": (lambda o=order: Encoder(2, 4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x)),
+        f"{name} decoder layer": (lambda o=order: DecoderLayer(4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x, x + 1)),
+        f"{name} decoder": (lambda o=order: Decoder(2, 4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x, x + 1)),
+    }
+
+
+@pytest.mark.parametrize("name", layers)
+def test_gradcheck(name):
+    make, call = layers[name]
+    module = shaken(make()).double()
+    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    parameters = dict(module.named_parameters())
+
+    def function(x, *values):
+        named = {f"m.{name}": value for name, value in zip(parameters, values)}
+        return torch.func.functional_call(_Wrapped(module, call), named, (x,))
+
+    assert torch.autograd.gradcheck(function, (x, *parameters.values()))
+
+
+class _Wrapped(nn.Module):
+    "A module whose forward is `call`: functional_call needs one."
+
+    def __init__(self, m, call):
+        super().__init__()
+        self.m, self.call = m, call
+
+    def forward(self, x):
+        return self.call(self.m, x)
+
+
+def test_every_kind_of_folder_by_the_command_line(tmp_path):
+    model, tokenizer = post_norm()
+    native = Translator(model, tokenizer)
+    native.save_pretrained(tmp_path / "native")
+    texts = [source for source, _ in sentences(8)]
+    expected = native.translate(texts, max_new_tokens=9)
+    steps = [("native", "marian"), ("marian", "torch"), ("torch", "native"), ("native", "ctranslate2")]
+    folders = ["native", "marian", "torch", "again", "served"]
+    for (from_, to), source, target in zip(steps, folders, folders[1:]):
+        command = [*cli, "convert", "--from", from_, "--to", to, str(tmp_path / source), str(tmp_path / target)]
+        subprocess.run(command, env=environment(), check=True)
+    assert Translator.from_pretrained(tmp_path / "again").translate(texts, max_new_tokens=9) == expected
+    assert Translator.from_marian(tmp_path / "marian").translate(texts, max_new_tokens=9) == expected
+    for name, p in model.named_parameters():
+        again = Transformer.from_pretrained(tmp_path / "again").state_dict()[name]
+        assert torch.equal(p, again), name
+    assert interop.CTranslate2Translator(tmp_path / "served").translate(["", texts[0]])[0] == ""
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--to", "marian", "PRE", "OUT"], ["norm_first"]),
+    (["--from", "marian", "--to", "native", "nowhere", "OUT"], ["nowhere"]),
+    (["--from", "torch", "--to", "native", "PRE", "OUT"], ["model_type"]),
+    (["--to", "torch", "--quantization", "int8", "PRE", "OUT"], ["quantization"]),
+    (["--to", "ctranslate2", "--quantization", "int3", "PRE", "OUT"], ["int3"]),
+    (["--to", "ctranslate2", "BARE", "OUT"], ["tokenizer"]),
+    (["--to", "torch", "PRE", "PRE"], ["not empty"]),
+])
+def test_the_command_line_refuses_in_one_sentence(tmp_path, arguments, words):
+    model, tokenizer = post_norm(norm_first=True)
+    Translator(model, tokenizer).save_pretrained(tmp_path / "PRE")
+    model.save_pretrained(tmp_path / "BARE")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    run = subprocess.run([*cli, "convert", *arguments], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert run.returncode == 1 and run.stdout == "" and run.stderr.startswith("error: ")
+    assert run.stderr.count("\n") == 1 and all(word in run.stderr for word in words), run.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("write", [
+    lambda m, t, folder: interop.to_marian(m, folder, t),
+    lambda m, t, folder: interop.to_ctranslate2(m, folder, t),
+], ids=["marian", "ctranslate2"])
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, write):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    model, tokenizer = post_norm()
+    for name in ("save", "_save"):
+        monkeypatch.setattr(Tokenizer, name, full, raising=False)
+    monkeypatch.setattr(interop, "_save_fast_tokenizer", full)
+    with pytest.raises(OSError, match="nothing was left behind"):
+        write(model, tokenizer, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_a_pickle_that_runs_code_is_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return print, ("executed",)
+
+    config = marian(encoder_layers=1, decoder_layers=1).config.to_dict()
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"model.shared.weight": Evil()}))
+    with pytest.raises(ValueError, match="pytorch_model.bin"):
+        interop.from_marian(tmp_path)
+
+
+def test_the_hub_is_asked_only_for_a_hub_id_and_fails_in_one_sentence(tmp_path):
+    program = "from transformer_nbdev import from_marian; from_marian('Helsinki-NLP/opus-mt-en-de')"
+    offline = {**environment(), "HF_HOME": str(tmp_path), "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
+    run = subprocess.run([sys.executable, "-c", program], env=offline, capture_output=True, text=True)
+    assert re.search(r"^OSError: could not fetch Helsinki-NLP/opus-mt-en-de from the Hugging", run.stderr, re.M)
+    for name in ("my_folder", "./a/b", "a/b/c", "../a"):
+        with pytest.raises(ValueError, match="no folder"):
+            interop.from_marian(name)
+
+
+def test_without_the_extra_everything_else_works(tmp_path):
+    model, tokenizer = post_norm()
+    interop.to_marian(model, tmp_path / "marian", tokenizer)
+    program = f"""
+import sys
+sys.modules.update(transformers=None, sentencepiece=None, ctranslate2=None, huggingface_hub=None)
+from transformer_nbdev import Translator, from_marian, to_torch
+to_torch(from_marian({str(tmp_path / "marian")!r}))
+print(len(Translator.from_marian({str(tmp_path / "marian")!r}).translate(["one", "two"], max_new_tokens=5)))
+try:
+    from_marian("organisation/model")
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["2", "the hub needs the extra: pip install 'transformer-nbdev[interop]'"]
