@@ -415,7 +415,7 @@ def evaluate(**options):
     help="what TARGET becomes",
 )
 @click.option("--quantization", help="number format for ctranslate2, for example int8")
-def convert(source, target, from_, to, quantization):
+def convert(source: str, target: str, from_: str, to: str, quantization: str | None) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""
     convert_folder(source, target, from_, to, quantization)
     click.echo(f"wrote {target}", err=True)

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,9 @@ from transformer_nbdev.transformer import (
     TransformerConfig,
     writable_folder,
 )
+
+if TYPE_CHECKING:  # an extra
+    import transformers
 
 # %% ../nbs/15_interop.ipynb #9133b8c1
 _torch_names = {
@@ -415,7 +419,7 @@ def from_marian(
 class MarianTokenizer:
     "A tokenizer of `transformers` with the methods that a `Translator` and a `Trainer` use."
 
-    def __init__(self, backend):
+    def __init__(self, backend: "transformers.PreTrainedTokenizerBase"):
         self.backend, self.vocab_size = backend, len(backend)
         self.pad_id, self.eos_id = backend.pad_token_id, backend.eos_token_id
 
