@@ -1,4 +1,5 @@
-# make lab: read and run the course in JupyterLab.   make test: everything that must hold.   Both set themselves up.
+# make lab: read and run the course in JupyterLab.   make test: everything that must hold.   make bench: ours beside others.
+# Each sets itself up.
 PYTHON ?= python3
 PORT ?= 8888
 BIN := .venv/bin
@@ -7,7 +8,7 @@ export OMP_NUM_THREADS ?= 2
 export GOMP_SPINCOUNT ?= 2000
 export THP_MEM_ALLOC_ENABLE ?= 1
 
-.PHONY: help lab test readme
+.PHONY: help lab test readme bench
 help:
 	@sed -n 1p Makefile
 
@@ -25,6 +26,11 @@ lab: .venv/.installed
 
 test: .venv/.installed
 	@$(BIN)/python .ci/check.py
+
+bench: .venv/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python benchmarks/train.py
+	@$(BIN)/python benchmarks/decode.py
 
 readme: .venv/.installed
 	@$(BIN)/python .ci/readme.py

@@ -8,7 +8,7 @@ from pathlib import Path
 root = Path(__file__).parent.parent
 python = sys.executable
 workers = str(min(2, os.cpu_count() or 1))
-pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, "--dist", "loadfile"]
+pytest = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-n", workers, "--dist", "loadfile"]
 stages = {
     "package = what the notebooks export": [python, ".ci/drift.py"],
     "README = nbs/index.ipynb": [python, ".ci/readme.py", "--check"],
@@ -30,6 +30,7 @@ for name, command in stages.items():
     result = subprocess.run(command, cwd=root, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     summary = result.stdout.strip().splitlines()[-1] if "pytest" in command else ""
     print(f"{'✗' if result.returncode else '✓'} {name}  {time.monotonic() - began:.0f} s  {summary}", flush=True)
+    print(*(f"    {line}\n" for line in result.stdout.splitlines() if line.startswith("SKIPPED")), sep="", end="")
     if result.returncode:
         print(result.stdout)
         sys.exit(result.returncode)
