@@ -206,13 +206,21 @@ def test_without_the_extra_everything_else_works(tmp_path):
     program = f"""
 import sys
 sys.modules.update(transformers=None, sentencepiece=None, ctranslate2=None, huggingface_hub=None)
-from transformer_nbdev import Translator, from_marian, to_torch
+from transformer_nbdev import CTranslate2Translator, Translator, from_marian, to_ctranslate2, to_torch
+from transformer_nbdev.interop import MarianTokenizer
 to_torch(from_marian({str(tmp_path / "marian")!r}))
 print(len(Translator.from_marian({str(tmp_path / "marian")!r}).translate(["one", "two"], max_new_tokens=5)))
-try:
-    from_marian("organisation/model")
-except ImportError as error:
-    print(error)
+ours = Translator.from_marian({str(tmp_path / "marian")!r})
+for function, arguments in (
+    (from_marian, ["organisation/model"]), (MarianTokenizer.load, ["."]), (CTranslate2Translator, ["."]),
+    (to_ctranslate2, [ours.model, "never", ours.tokenizer]),
+):
+    try:
+        function(*arguments)
+    except ImportError as error:
+        print(error)
 """
     run = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == ["2", "the hub needs the extra: pip install 'transformer-nbdev[interop]'"]
+    needed = ("huggingface_hub", "transformers", "ctranslate2", "ctranslate2")
+    hints = [f"{name} is not installed: pip install 'transformer-nbdev[interop]'" for name in needed]
+    assert run.stdout.splitlines() == ["2", *hints]

@@ -9,11 +9,13 @@ __all__ = ['torch_name', 'TorchTransformer', 'to_torch', 'from_torch', 'halves_o
 # %% ../nbs/15_interop.ipynb #391691c4
 import contextlib
 import copy
+import importlib
 import json
 import os
 import re
 import shutil
 import tempfile
+import types
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -359,6 +361,16 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         ) from error
 
 # %% ../nbs/15_interop.ipynb #899f1e63
+def _extra(name: str) -> types.ModuleType:
+    "A package of the extra, or an ImportError that says how to get it."
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ImportError(
+            f"{name} is not installed: pip install 'transformer-nbdev[interop]'"
+        ) from None
+
+
 def _local_folder(source: str | os.PathLike) -> Path:
     "A folder as it is; `organisation/model` is fetched from the Hugging Face hub into its cache."
     folder = Path(source)
@@ -366,15 +378,9 @@ def _local_folder(source: str | os.PathLike) -> Path:
         return folder
     if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source)):
         raise ValueError(f"no folder {source}, and no hub id of the form organisation/model")
+    hub, kinds = _extra("huggingface_hub"), ["*.json", "model.safetensors", "pytorch_model.bin", "*.spm"]
     try:
-        from huggingface_hub import snapshot_download
-
-        kinds = ["*.json", "model.safetensors", "pytorch_model.bin", "*.spm"]
-        return Path(snapshot_download(str(source), allow_patterns=kinds))
-    except ImportError:
-        raise ImportError(
-            "the hub needs the extra: pip install 'transformer-nbdev[interop]'"
-        ) from None
+        return Path(hub.snapshot_download(str(source), allow_patterns=kinds))
     except Exception as error:  # offline, not found, no access: the library has a class for each
         raise OSError(
             f"could not fetch {source} from the Hugging Face hub ({type(error).__name__}); "
@@ -426,10 +432,9 @@ class MarianTokenizer:
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "MarianTokenizer":
         "Read what is in the folder. ValueError if it is missing or damaged."
-        from transformers import AutoTokenizer
-
+        library = _extra("transformers")
         try:
-            return cls(AutoTokenizer.from_pretrained(str(folder), local_files_only=True))
+            return cls(library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True))
         except Exception as error:  # the library raises many kinds
             raise ValueError(f"{folder} has no tokenizer that can be read: {error}") from error
 
@@ -622,13 +627,12 @@ def _fill_stack(spec, stack: Encoder | Decoder) -> None:
 # %% ../nbs/15_interop.ipynb #d436f277
 def _specification(model: Transformer):
     "A CTranslate2 specification with all weights, float32."
-    from ctranslate2.specs import TransformerSpec, common_spec
-
+    specs = _extra("ctranslate2").specs
     c, model = model.config, copy.deepcopy(model).float().cpu().requires_grad_(False)
-    kinds = common_spec.Activation
+    kinds = specs.common_spec.Activation
     activation = {"relu": kinds.RELU, "gelu": kinds.GELU, "silu": kinds.SWISH}[c.activation]
     layers = (c.n_encoder_layers, c.n_decoder_layers)
-    spec = TransformerSpec.from_config(
+    spec = specs.TransformerSpec.from_config(
         layers, c.n_heads, pre_norm=c.norm_first, activation=activation
     )
     spec.encoder.embeddings[0].weight = model.embedding.weight.numpy()
@@ -687,11 +691,10 @@ class CTranslate2Translator:
     "Text in, text out, by the engine CTranslate2, from a folder that `to_ctranslate2` wrote."
 
     def __init__(self, folder: str | os.PathLike, device: str = "cpu", compute_type: str = "default"):
-        import ctranslate2
-
+        engine = _extra("ctranslate2")
         self.max_len = _read_json(Path(folder) / "config.json").get("max_len", 512)
         self.tokenizer = Tokenizer.load(folder)
-        self.engine = ctranslate2.Translator(str(folder), device=device, compute_type=compute_type)
+        self.engine = engine.Translator(str(folder), device=device, compute_type=compute_type)
 
     def translate(
         self,
