@@ -18,9 +18,11 @@ from train import presets
 
 from transformer_nbdev.data import Tokenizer, pad
 from transformer_nbdev.interop import to_ctranslate2, to_marian
+from transformer_nbdev.performance import quantize
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
-systems = ["ours, fp32", "ours, bf16", "marian, fp32", "marian, bf16", "ctranslate2, float32", "ctranslate2, int8"]
+systems = ["ours, fp32", "ours, bf16", "ours, int8",
+           "marian, fp32", "marian, bf16", "ctranslate2, float32", "ctranslate2, int8"]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--preset", nargs="+", choices=presets, default=["small", "base"])
 parser.add_argument("--batch", nargs="+", type=int, default=[1, 16])
@@ -61,7 +63,8 @@ def prepare(name: str, folder: Path, batch: int, beams: int, tokens: int, n: int
     inputs = sorted(sources(config.vocab_size, n), key=len)
     groups = [inputs[i : i + batch] for i in range(0, n, batch)]
     if system == "ours":
-        model = Transformer.from_pretrained(folder / "native", device).to(dtype)
+        model = Transformer.from_pretrained(folder / "native", device)
+        model = quantize(model) if precision == "int8" else model.to(dtype)
 
         def translate(group):
             options = dict(max_new_tokens=tokens, min_new_tokens=tokens, beam_size=beams, length_penalty=0.0)

@@ -11,6 +11,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 # %% ../nbs/03_attention.ipynb #56ca48c1
 def padding_mask(ids: Tensor, pad_id: int = 0) -> Tensor:
@@ -105,9 +106,21 @@ def attention(
 
 # %% ../nbs/03_attention.ipynb #abcebff4
 def _plain_is_faster(query: Tensor, key: Tensor) -> bool:
-    "On a CPU two matrix products beat the fused kernel while the score matrix is small."
+    "On a CPU two matrix products beat the fused kernel for short sequences, if there are many."
+    if query.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    many = torch.is_grad_enabled() or query.shape[:-1].numel() > 32
     n_scores = query.shape[-2:-1].numel() * key.shape[-2:-1].numel()
-    return query.device.type == "cpu" and n_scores <= 64 * 64
+    return many and n_scores <= 64 * 64
+
+# %% ../nbs/03_attention.ipynb #d3ad23b8
+_cpu_kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+if _cpu_kernel not in flop_registry:
+
+    @register_flop_formula(_cpu_kernel)
+    def _count_fused(query: tuple, key: tuple, value: tuple, *args, **kwargs) -> int:
+        "PyTorch's `FlopCounterMode` does not know the fused kernel of the CPU: two products."
+        return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 # %% ../nbs/03_attention.ipynb #536d26db
 def fused_attention(
@@ -123,6 +136,7 @@ def fused_attention(
     mask = _checked_mask(query, key, value, mask, causal and not square)
     if mask is None:
         return F.scaled_dot_product_attention(query, key, value, is_causal=square)
+    mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1)))  # the kernel wants 2 dimensions
     empty = ~mask.any(-1, keepdim=True)
     out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | empty)
     return out.masked_fill(empty, 0.0)

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['TrainingConfig', 'run_progress', 'scheduled_rate', 'default_device', 'pick_device', 'bf16_pays', 'keep_memory',
            'make_optimizer', 'start_processes', 'any_process', 'from_first', 'random_states', 'restore_random_states',
-           'WeightAverage', 'average_checkpoints', 'Updater', 'append_record', 'read_records', 'plot_history',
-           'Progress', 'catch_signals', 'find_checkpoints', 'remove_leftovers', 'write_checkpoint', 'read_state', 'Run',
-           'validations_since_best', 'ValidatedRun', 'Trainer']
+           'WeightAverage', 'average_checkpoints', 'SummedLoss', 'Updater', 'append_record', 'read_records',
+           'plot_history', 'Progress', 'catch_signals', 'find_checkpoints', 'remove_leftovers', 'write_checkpoint',
+           'read_state', 'Run', 'validations_since_best', 'ValidatedRun', 'Trainer']
 
 # %% ../nbs/11_training.ipynb #9a359aa1
 import contextlib
@@ -39,7 +39,7 @@ from transformer_nbdev.optimisation import (
     paper_schedule,
     parameter_groups,
 )
-from .output_loss import perplexity, smoothed_cross_entropy
+from .output_loss import perplexity, projected_cross_entropy
 from transformer_nbdev.transformer import (
     Transformer,
     TransformerConfig,
@@ -260,6 +260,23 @@ def average_checkpoints(folders: list[Path]) -> dict[str, Tensor]:
     return {name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]}
 
 # %% ../nbs/11_training.ipynb #9cf15425
+class SummedLoss(nn.Module):
+    "A model and its loss as one module: ids in, cross entropy over the real tokens out."
+
+    def __init__(self, model: Transformer, compiled: bool = False):
+        super().__init__()
+        self.model, self.hidden = model, model.hidden
+        if compiled:
+            self.hidden = torch.compile(model.hidden, dynamic=True, fullgraph=True)
+
+    def forward(self, src: Tensor, tgt: Tensor, epsilon: float) -> Tensor:
+        "Source `(B, S)` and target `(B, T)` → the sum, in nats, shape `()`."
+        c = self.model.config
+        x = self.hidden(src, shift_right(tgt, c.bos_id))
+        output = self.model.output
+        return projected_cross_entropy(x, output, tgt, epsilon, c.pad_id, reduction="sum")
+
+# %% ../nbs/11_training.ipynb #531c9937
 class Updater:
     """A model, its batches and its optimiser; `update` moves the weights once.
 
@@ -280,24 +297,22 @@ class Updater:
         self.bf16 = config.precision == "bf16" or auto
         self.optimizer = make_optimizer(model, config)
         self.average = WeightAverage(model, config.ema) if config.ema else None
-        self.forward = self._wrap(model)
+        self.plain_loss = SummedLoss(self.model)
+        self.loss = self._wrap(SummedLoss(self.model, config.compile))
         torch.manual_seed(config.seed + self.rank)
         keep_memory()
 
-    def _wrap(self, model: Transformer) -> nn.Module:
-        "The model as training calls it: compiled, and with gradients shared between processes."
-        wrapped = torch.compile(model, dynamic=True) if self.config.compile else model
-        if self.world > 1:
-            ids = [self.device.index] if self.device.type == "cuda" else None
-            wrapped = nn.parallel.DistributedDataParallel(wrapped, device_ids=ids)
-        return wrapped
+    def _wrap(self, loss: SummedLoss) -> nn.Module:
+        "The loss as training calls it: with gradients shared between processes."
+        if self.world == 1:
+            return loss
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(loss, device_ids=ids)
 
-    def loss_sum(self, batch: Batch, epsilon: float, model: nn.Module | None = None) -> Tensor:
+    def loss_sum(self, batch: Batch, epsilon: float, loss: nn.Module | None = None) -> Tensor:
         "Cross entropy summed over the real tokens of a batch, in nats, shape `()`."
-        c = self.model.config
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            logits = (model or self.forward)(batch.src, shift_right(batch.tgt, c.bos_id))
-            return smoothed_cross_entropy(logits, batch.tgt, epsilon, c.pad_id, reduction="sum")
+            return (loss or self.loss)(batch.src, batch.tgt, epsilon)
 
     def gradient(self, micro: list[Batch]) -> tuple[Tensor, int]:
         """Leave the gradient of the mean loss over all real tokens of these batches in `.grad`.
@@ -309,7 +324,7 @@ class Updater:
         for i, batch in enumerate(micro):
             share = batch.share(self.rank, self.world, self.model.config.pad_id).to(self.device)
             waits = self.world > 1 and i < len(micro) - 1
-            with self.forward.no_sync() if waits else contextlib.nullcontext():
+            with self.loss.no_sync() if waits else contextlib.nullcontext():
                 loss = self.loss_sum(share, self.config.label_smoothing)
                 (loss * (self.world / n_tokens)).backward()
             total += loss.detach()
@@ -612,7 +627,7 @@ class ValidatedRun(Run):
         total = tokens = 0.0
         for rows in self.valid_batches.plan:
             batch = self.valid_batches.batch(rows).to(self.device)
-            total += float(self.loss_sum(batch, 0.0, self.model))
+            total += float(self.loss_sum(batch, 0.0, self.plain_loss))
             tokens += batch.n_tokens
         return total / tokens
 

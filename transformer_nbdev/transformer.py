@@ -152,24 +152,38 @@ class Transformer(nn.Module):
 
     def decode(self, tgt: Tensor, memory: Tensor, memory_mask: Tensor | None = None) -> Tensor:
         "Target ids `(B, T)` from `bos_id` on, memory `(B, S, d_model)` → logits `(B, T, V)`."
+        return self.output(self._decoder_output(tgt, memory, memory_mask))
+
+    def _decoder_output(self, tgt: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
+        "The decoder on target ids `(B, T)`: vectors `(B, T, d_model)`."
         _check_ids("tgt", tgt)
-        x = self._embed(self.target_embedding, tgt)
-        return self.output(self.decoder(x, memory, memory_mask))
+        return self.decoder(self._embed(self.target_embedding, tgt), memory, memory_mask)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Source ids `(B, S)`, target ids `(B, T)` from `bos_id` on → logits `(B, T, V)`.
 
         Row t predicts token t + 1. ValueError if the two are not as many, not 2-D, or empty.
         """
+        return self.output(self.hidden(src, tgt))
+
+    def hidden(self, src: Tensor, tgt: Tensor) -> Tensor:
+        "`forward` without the output projection: the vectors `(B, T, d_model)` that it reads."
         _check_ids("src", src)
         _check_ids("tgt", tgt)
         if len(src) != len(tgt):
             raise ValueError(f"src has {len(src)} rows and tgt {len(tgt)}; they must be pairs")
-        return self.decode(tgt, self.encode(src), self.source_mask(src))
+        return self._decoder_output(tgt, self.encode(src), self.source_mask(src))
 
     def start(self, src: Tensor, max_len: int) -> DecoderState:
-        "Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens."
-        return self.decoder.start(self.encode(src), self.source_mask(src), max_len)
+        """Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens.
+
+        A batch without padding needs no mask.
+        """
+        _check_ids("src", src)
+        mask = self.source_mask(src)
+        mask = None if bool(mask.all()) else mask
+        memory = self.encoder(self._embed(self.embedding, src), mask)
+        return self.decoder.start(memory, mask, max_len)
 
     def step(self, ids: Tensor, state: DecoderState) -> Tensor:
         "The latest token of every hypothesis `(B·K,)` → logits of the next one `(B·K, V)`."
