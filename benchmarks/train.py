@@ -16,9 +16,10 @@ from common import results, save
 from rounds import compare, serve
 from torch import nn
 
-from transformer_nbdev.data import Sequences, TokenBatches
+from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoder import shift_right
 from transformer_nbdev.interop import _marian_values, to_torch
+from transformer_nbdev.performance import caption_like
 from transformer_nbdev.training import TrainingConfig, Updater
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -40,18 +41,6 @@ parser.add_argument("--compile", action="store_true", help="every system by torc
 parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
 parser.add_argument("--name", default="train", help="of the file in results/")
 parser.add_argument("--worker", help=argparse.SUPPRESS)
-
-
-def batches_for(vocab_size: int, max_tokens: int) -> TokenBatches:
-    "20,000 pairs with lengths like those of captions: log-normal around 15 tokens, the target in proportion."
-    g = torch.Generator().manual_seed(0)
-    source = torch.empty(20_000).log_normal_(2.7, 0.3, generator=g).round().clamp(3, 60).long()
-    target = (source * (1.04 + 0.18 * torch.randn(20_000, generator=g))).round().clamp(3, 60).long()
-    sides = (
-        Sequences([*torch.randint(3, vocab_size, (int(n) - 1,), generator=g).tolist(), 2] for n in lengths)
-        for lengths in (source, target)
-    )
-    return TokenBatches(*sides, max_tokens)
 
 
 class MarianLogits(nn.Module):
@@ -100,7 +89,7 @@ def prepare(name: str, preset: str, precision: str, batch_tokens: int, steps: in
     "What one round of a system is."
     torch.manual_seed(0)
     config = TransformerConfig(**presets[preset], dropout=0.1)
-    batches = batches_for(config.vocab_size, batch_tokens)
+    batches = TokenBatches(*caption_like(20_000, config.vocab_size), batch_tokens)
     training = TrainingConfig(steps=10**6, lr=1e-4, warmup=10, ema=0.0, precision=precision, compile=compiled)
     if name == "ours":
         updater = Updater(Transformer(config).train(), batches, training, device)

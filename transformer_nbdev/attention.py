@@ -134,8 +134,10 @@ def fused_attention(
         return attention(query, key, value, mask, causal)[0]
     square = causal and mask is None and query.shape[-2] == key.shape[-2]
     mask = _checked_mask(query, key, value, mask, causal and not square)
+    if square:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
     if mask is None:
-        return F.scaled_dot_product_attention(query, key, value, is_causal=square)
+        return F.scaled_dot_product_attention(query, key, value)
     mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1)))  # the kernel wants 2 dimensions
     empty = ~mask.any(-1, keepdim=True)
     out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | empty)
