@@ -29,7 +29,7 @@ def same(a: object, b: object, tolerance: float = 1e-5) -> bool:
     try:
         a, b = _numbers(a), _numbers(b)
     except (TypeError, ValueError):
-        return type(a) is type(b) and a == b
+        return type(a) is type(b) and np.array_equal(a, b)
     return a.shape == b.shape and np.allclose(
         a, b, rtol=tolerance, atol=tolerance, equal_nan=True
     )
@@ -37,9 +37,10 @@ def same(a: object, b: object, tolerance: float = 1e-5) -> bool:
 # %% ../nbs/00_foundations.ipynb #f1800a89
 def _short(x) -> str:
     "A result in few characters."
-    if hasattr(x, "shape"):
-        x = _numbers(x).round(3).tolist()
-    text = str(x)
+    try:
+        text = str(_numbers(x).round(3).tolist() if hasattr(x, "shape") else x)
+    except (TypeError, ValueError):  # an array of texts
+        text = str(x.tolist())
     return text if len(text) < 120 else text[:117] + "…"
 
 
@@ -108,7 +109,11 @@ def check_solutions(notebook: str, namespace: dict) -> None:
     cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     solved = dict(namespace)
-    for block in re.findall(r"<details>.*?```python\n(.*?)```.*?</details>", text, re.S):
+    solutions = re.findall(r"<details>.*?```python\n(.*?)```.*?</details>", text, re.S)
+    if len(solutions) > len(exercises):
+        found = f"{len(solutions)} solutions but {len(exercises)} exercises"
+        raise AssertionError(f"{notebook} has {found}: is one hidden by another of its name?")
+    for block in solutions:
         exec(block, solved)
     for name, exercise in exercises.items():
         if name not in solved or solved[name] is namespace.get(name):
