@@ -10,16 +10,16 @@ root = Path(__file__).parent.parent
 
 
 def readme() -> str:
-    "The index as Markdown: no cells marked #| hide, no code of cells marked #| echo: false."
+    "The index as Markdown, less what is marked #| hide or not in README, and the code of #| echo: false."
     nb = nbformat.read(root / "nbs" / "index.ipynb", as_version=4)
-    nb.cells = [cell for cell in nb.cells if not cell.source.startswith("#| hide")]
+    nb.cells = [cell for cell in nb.cells if not cell.source.startswith(("#| hide", "<!-- not in README -->"))]
     for cell in nb.cells:
         if cell.source.startswith("#| echo: false"):
             texts = ["".join(o["data"]["text/markdown"]) for o in cell.outputs if "data" in o]
             cell.update(nbformat.v4.new_markdown_cell("\n".join(texts), id=cell.id))
             cell.pop("outputs"), cell.pop("execution_count")
     text, _ = MarkdownExporter().from_notebook_node(nb)
-    text = re.sub(r"\]\((\w+\.ipynb)\)", r"](nbs/\1)", text)
+    text = re.sub(r"\]\((\w+\.ipynb)(#[^)]*)?\)", r"](nbs/\1\2)", text)
     return "<!-- made from nbs/index.ipynb by `make readme` -->\n\n" + text.strip() + "\n"
 
 

@@ -1,0 +1,41 @@
+"Every link into a notebook names a notebook and a section that exist."
+import json
+import re
+from pathlib import Path
+
+import pytest
+from helpers import root
+
+pages = [root / "README.md", *sorted((root / "nbs").glob("[!.]*.ipynb"))]
+
+
+def markdown(path: Path) -> str:
+    "The prose of a page, without blocks of code."
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+
+
+def sections(path: Path) -> set[str]:
+    "What JupyterLab calls the headings: their text, dashes for spaces. Only ASCII arrives there."
+    titles = re.findall(r"^#{1,6} +(.+?) *$", markdown(path), re.M)
+    return {t.replace("`", "").replace(" ", "-") for t in titles if t.isascii()}
+
+
+@pytest.mark.parametrize("path", pages, ids=lambda p: p.name)
+def test_links_into_notebooks_arrive(path):
+    text = re.sub(r"`[^`\n]*`", "", markdown(path))
+    lost = []
+    for link in re.findall(r"\]\((?![a-z]+:)([^)\s]*)\)", text):
+        name, _, section = link.partition("#")
+        file = path.parent / name if name else path
+        if name and not file.exists() or section and section not in sections(file):
+            lost.append(link)
+    assert not lost, f"{path.name} links to {lost}"
+
+
+def test_the_map_is_there():
+    links = re.findall(r"\]\(\w+\.ipynb#", markdown(root / "nbs" / "index.ipynb"))
+    assert len(links) > 150, f"{len(links)} links from the map into sections"
