@@ -31,6 +31,7 @@ bench: .venv/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/python benchmarks/train.py
 	@$(BIN)/python benchmarks/decode.py
+	@$(BIN)/python benchmarks/report.py benchmarks/results/train.json benchmarks/results/decode.json
 
 readme: .venv/.installed
 	@$(BIN)/python .ci/readme.py
