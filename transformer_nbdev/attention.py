@@ -32,20 +32,6 @@ def causal_mask(
     allowed = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     return allowed.tril(n_keys - n_queries)
 
-# %% ../nbs/03_attention.ipynb #203feab7
-def _checked_mask(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
-) -> Tensor | None:
-    "The mask with `causal` merged in, after checking that all shapes and types fit together."
-    _check_tensors(query, key, value)
-    scores_shape = (*query.shape[:-1], key.shape[-2])
-    if mask is not None:
-        _check_mask(mask, scores_shape)
-    if not causal or query.shape[-2] == 1:
-        return mask
-    earlier = causal_mask(*scores_shape[-2:], query.device)
-    return earlier if mask is None else mask & earlier
-
 # %% ../nbs/03_attention.ipynb #34068b6c
 def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
     "Query, key and value are floating-point tensors of one type whose shapes fit together."
@@ -84,6 +70,20 @@ def _check_mask(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
             f"mask {tuple(mask.shape)} does not broadcast to the scores {scores_shape}; "
             "its last two dimensions are queries and keys"
         )
+
+# %% ../nbs/03_attention.ipynb #203feab7
+def _checked_mask(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
+) -> Tensor | None:
+    "The mask with `causal` merged in, after checking that all shapes and types fit together."
+    _check_tensors(query, key, value)
+    scores_shape = (*query.shape[:-1], key.shape[-2])
+    if mask is not None:
+        _check_mask(mask, scores_shape)
+    if not causal or query.shape[-2] == 1:
+        return mask
+    earlier = causal_mask(*scores_shape[-2:], query.device)
+    return earlier if mask is None else mask & earlier
 
 # %% ../nbs/03_attention.ipynb #c8dd3170
 def attention(
@@ -144,16 +144,11 @@ def fused_attention(
     out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | empty)
     return out.masked_fill(empty, 0.0)
 
-# %% ../nbs/03_attention.ipynb #3e5c5c97
+# %% ../nbs/03_attention.ipynb #82b72e06
 def _noise(x: Tensor) -> Tensor:
     "Normal noise like x, the same at every call; the global seed is left alone."
     generator = torch.Generator().manual_seed(0)
     return torch.randn(x.shape, generator=generator).to(x.device, x.dtype)
-
-
-def _largest(x: Tensor) -> Tensor:
-    "The largest finite magnitude in x."
-    return torch.where(x.isfinite(), x, 0).abs().max()
 
 
 def _influence(out: Tensor, x: Tensor) -> Tensor:
@@ -165,6 +160,11 @@ def _influence(out: Tensor, x: Tensor) -> Tensor:
         )
         rows.append(gradient.abs().amax((0, 2)))
     return torch.stack(rows)
+
+# %% ../nbs/03_attention.ipynb #3e5c5c97
+def _largest(x: Tensor) -> Tensor:
+    "The largest finite magnitude in x."
+    return torch.where(x.isfinite(), x, 0).abs().max()
 
 
 def _changes(function: Callable[[Tensor], Tensor], x: Tensor, out: Tensor) -> Tensor:
