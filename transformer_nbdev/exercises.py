@@ -41,7 +41,7 @@ def _short(x) -> str:
     if isinstance(x, (list, tuple)):
         text = ", ".join(map(_short, x)).join("[]" if isinstance(x, list) else "()")
     else:
-        text = f"{x:.4g}" if isinstance(x, float) else repr(x)
+        text = f"{x + 0.0:.4g}" if isinstance(x, float) else repr(x)  # no -0
     return text if len(text) < 120 else text[:117] + "…"
 
 
@@ -51,7 +51,7 @@ def _difference(found, expected, case: tuple = ()) -> str:
     if None not in shapes and tuple(shapes[0]) != tuple(shapes[1]):
         return f"the result has shape {tuple(shapes[0])}, expected {tuple(shapes[1])}"
     arguments = ", ".join(map(_short, case))
-    fits = case and len(arguments) < 120 and "\n" not in arguments
+    fits = case and len(arguments) < 120 and not any(s in arguments for s in ("\n", " at 0x"))
     where = f"the arguments {arguments}" if fits else "one random case"
     return f"for {where} the result is {_short(found)}, expected {_short(expected)}"
 
