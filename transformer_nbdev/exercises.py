@@ -36,20 +36,24 @@ def same(a: object, b: object, tolerance: float = 1e-5) -> bool:
 
 # %% ../nbs/00_foundations.ipynb #f1800a89
 def _short(x) -> str:
-    "A result in few characters."
-    try:
-        text = str(_numbers(x).round(3).tolist() if hasattr(x, "shape") else x)
-    except (TypeError, ValueError):  # an array of texts
-        text = str(x.tolist())
+    "A result in few characters, numbers to four digits."
+    x = x.tolist() if hasattr(x, "tolist") else x
+    if isinstance(x, (list, tuple)):
+        text = ", ".join(map(_short, x)).join("[]" if isinstance(x, list) else "()")
+    else:
+        text = f"{x + 0.0:.4g}" if isinstance(x, float) else repr(x)  # no -0
     return text if len(text) < 120 else text[:117] + "…"
 
 
-def _difference(found, expected) -> str:
+def _difference(found, expected, case: tuple = ()) -> str:
     "How a result differs from the expected one, when no known mistake explains it."
     shapes = [getattr(x, "shape", None) for x in (found, expected)]
     if None not in shapes and tuple(shapes[0]) != tuple(shapes[1]):
         return f"the result has shape {tuple(shapes[0])}, expected {tuple(shapes[1])}"
-    return f"for one random case the result is {_short(found)}, expected {_short(expected)}"
+    arguments = ", ".join(map(_short, case))
+    fits = case and len(arguments) < 120 and not any(s in arguments for s in ("\n", " at 0x"))
+    where = f"the arguments {arguments}" if fits else "one random case"
+    return f"for {where} the result is {_short(found)}, expected {_short(expected)}"
 
 # %% ../nbs/00_foundations.ipynb #81c25733
 @dataclass
@@ -90,7 +94,8 @@ class Exercise:
             if self._gives(mistake, results):
                 return sentence
         expected = [self.reference(*case) for case in self._cases()]
-        wrong = (r for r in zip(results, expected) if not same(*r, self.tolerance))
+        cases = zip(results, expected, self._cases())
+        wrong = (c for c in cases if not same(*c[:2], self.tolerance))
         return _difference(*next(wrong))
 
     def check(self, attempt: Callable) -> None:
