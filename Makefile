@@ -3,9 +3,10 @@
 PYTHON ?= python3
 PORT ?= 8888
 BIN := .venv/bin
-# Two threads, and no busy waiting between parallel sections: machines are shared. Freed memory is kept (see 11_training).
+# Two threads; freed memory is kept (see 11_training). No busy waiting between parallel sections: tests and notebooks
+# share the machine. A benchmark has it for itself.
 export OMP_NUM_THREADS ?= 2
-export GOMP_SPINCOUNT ?= 2000
+lab test readme: export GOMP_SPINCOUNT ?= 2000
 export THP_MEM_ALLOC_ENABLE ?= 1
 
 .PHONY: help lab test readme bench

@@ -10,9 +10,8 @@ from pathlib import Path
 
 root = Path(__file__).parent.parent
 results = Path(__file__).parent / "results"
-# As `make` sets them, for the processes that a benchmark starts.
-env = {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "2000", "THP_MEM_ALLOC_ENABLE": "1", **os.environ,
-       "PYTHONPATH": str(root)}
+# For the processes that a benchmark starts.
+env = {"OMP_NUM_THREADS": "2", "THP_MEM_ALLOC_ENABLE": "1", **os.environ, "PYTHONPATH": str(root)}
 
 
 def machine() -> str:

@@ -139,7 +139,7 @@ def fused_attention(
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
     if mask is None:
         return F.scaled_dot_product_attention(query, key, value)
-    mask = mask.expand(torch.broadcast_shapes(mask.shape, (1, 1)))  # the kernel wants 2 dimensions
+    mask = torch.atleast_2d(mask)  # the kernel wants queries and keys
     empty = ~mask.any(-1, keepdim=True)
     out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | empty)
     return out.masked_fill(empty, 0.0)

@@ -123,11 +123,9 @@ class Decoder(nn.Module):
 
         Cross-attention keys and values of `memory` `(B, S, d_model)` are computed here, once.
         """
-        return DecoderState(
-            [layer.cross_attention.keys_values(memory) for layer in self.layers],
-            memory_mask,
-            [KeyValueCache(max_len) for _ in self.layers],
-        )
+        pairs = (layer.cross_attention.keys_values(memory) for layer in self.layers)
+        memories = [(keys.contiguous(), values.contiguous()) for keys, values in pairs]
+        return DecoderState(memories, memory_mask, [KeyValueCache(max_len) for _ in self.layers])
 
     def step(self, x: Tensor, state: "DecoderState") -> Tensor:
         """The next position of every row: `x` `(B·K, 1, d_model)` → the same; `state` grows by it.

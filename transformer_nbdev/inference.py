@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .data import Tokenizer, pad
 from .decoder import DecoderState
-from .training import Trainer
+from .training import Trainer, keep_memory
 from .transformer import Transformer
 
 # %% ../nbs/12_inference.ipynb #f8fde196
@@ -249,6 +249,7 @@ def generate(
         raise ValueError(f"beam_size must be at least 1, and 1 with do_sample; got {beam_size}")
     training = model.training
     model.eval()
+    keep_memory()  # each step makes and frees rows of a whole vocabulary
     try:
         if beam_size > 1:
             result = beam_search(

@@ -13,6 +13,7 @@ __all__ = ['TrainingConfig', 'run_progress', 'scheduled_rate', 'default_device',
 import contextlib
 import copy
 import ctypes
+import functools
 import json
 import math
 import os
@@ -158,6 +159,7 @@ def bf16_pays(device: torch.device) -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 # %% ../nbs/11_training.ipynb #0a27232e
+@functools.cache
 def keep_memory() -> None:
     "Tell the C library (glibc) to keep freed pages: fresh ones are slow on virtual machines."
     if sys.platform == "linux":
