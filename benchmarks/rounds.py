@@ -6,7 +6,6 @@ meantime meets them all.
 """
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -39,11 +38,11 @@ def serve(prepare: Callable[[], Callable[[], dict]]) -> None:
 
 def memory() -> float:
     "The most memory that this process ever had, MiB; on a GPU the most that was allocated there."
-    import torch
+    import torch  # here, because the process that compares needs neither
 
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    from transformer_nbdev.performance import peak_memory
+
+    return peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def compare(script: str, systems: list[str], arguments: list[str], rounds: int) -> dict[str, dict]:

@@ -215,3 +215,14 @@ def test_a_notebook_stores_outputs_without_errors(path):
     assert outputs, "no output is stored: the notebook was never run"
     errors = [o["ename"] for o in outputs if o["output_type"] == "error"]
     assert not errors
+
+
+@each_notebook
+def test_the_checkers_of_exercises_are_folded(path):
+    "They hold the answers; a reader sees the stub first."
+    sources = [("".join(c["source"]), c["metadata"]) for c in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    begins = [n for n, (source, _) in enumerate(sources) if re.search(r"^## Exercises$", source, re.M)]
+    exercises = sources[begins[0]:] if begins else []
+    checkers = [(s, metadata) for s, metadata in exercises if re.search(r"^\w+ = Exercise\(", s, re.M)]
+    assert [s[:40] for s, metadata in checkers if not metadata.get("jupyter", {}).get("source_hidden")] == []
+    assert [s[:40] for s, _ in checkers if ".check(" in s] == [], "the stub needs a cell of its own"

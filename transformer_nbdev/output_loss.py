@@ -109,8 +109,8 @@ def _check_loss(
     "ValueError or TypeError for what a caller of the two losses can get wrong."
     if x.shape[:-1] != targets.shape:
         raise ValueError(
-            f"logits {tuple(x.shape)} do not fit targets {tuple(targets.shape)}; "
-            "expected (B, T, V) and (B, T)"
+            f"{tuple(x.shape)} does not fit targets {tuple(targets.shape)}; expected (B, T, V) for "
+            "logits, (B, T, d_model) before the projection, and (B, T) for targets"
         )
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction must be "mean" or "sum", got {reduction!r}')
