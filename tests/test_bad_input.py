@@ -868,13 +868,15 @@ def test_evaluate_refuses(command, saved, corpus, case):
     one_line(command(*base, *options), *words)
 
 
-def test_standard_output_is_full(saved):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_is_full(saved, unbuffered):
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*cli, "translate", "--model", saved, "--device", "cpu"], input=b"one\ntwo\n",
-            stdout=full, stderr=subprocess.PIPE, env=environment(), timeout=60,
+            stdout=full, stderr=subprocess.PIPE, timeout=60,
+            env={**environment(), "PYTHONUNBUFFERED": unbuffered},
         )
     done.stderr = done.stderr.decode()
     one_line(done, "No space left")

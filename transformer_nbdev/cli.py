@@ -125,6 +125,14 @@ def _given(cls, options: dict) -> dict:
     names = {f.name for f in fields(cls)}
     return {k: v for k, v in options.items() if k in names and v is not None}
 
+# %% ../nbs/17_command_line.ipynb #a2550fb6
+def _drop_unwritten() -> None:
+    "What standard output refused is not tried again at the exit."
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 # %% ../nbs/17_command_line.ipynb #aa7c4b4c
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(transformer_nbdev.__version__)
@@ -148,6 +156,7 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(130)
     except (ValueError, TypeError, ImportError, OSError, torch.OutOfMemoryError) as error:
         click.echo(f"error: {error}", err=True)
+        _drop_unwritten()
         sys.exit(1)
 
 # %% ../nbs/17_command_line.ipynb #f32f434b
