@@ -124,6 +124,7 @@ class Decoder(nn.Module):
         Cross-attention keys and values of `memory` `(B, S, d_model)` are computed here, once.
         """
         pairs = (layer.cross_attention.keys_values(memory) for layer in self.layers)
+        # in order in memory, because every step reads them
         memories = [(keys.contiguous(), values.contiguous()) for keys, values in pairs]
         return DecoderState(memories, memory_mask, [KeyValueCache(max_len) for _ in self.layers])
 

@@ -234,8 +234,8 @@ def generate(
     """Translate source ids `(B, S)` → ids `(B, ≤ max_new_tokens)`, end token then padding.
 
     `beam_size` 1 is greedy, `do_sample` draws at random. With `return_scores` also `(B,)`: the
-    log-probability, for beams divided by the length penalty. Dropout is off. Raises ValueError for
-    arguments out of range.
+    log-probability, for beams divided by the length penalty. Dropout is off; on Linux the process
+    keeps freed memory (`keep_memory`). Raises ValueError for arguments out of range.
     """
     limits = torch.as_tensor(max_new_tokens)
     low, high = (int(x) for x in limits.aminmax()) if limits.numel() else (1, 1)
