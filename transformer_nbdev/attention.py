@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 # %% ../nbs/03_attention.ipynb #56ca48c1
 def padding_mask(ids: Tensor, pad_id: int = 0) -> Tensor:
@@ -32,59 +31,6 @@ def causal_mask(
     allowed = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     return allowed.tril(n_keys - n_queries)
 
-# %% ../nbs/03_attention.ipynb #34068b6c
-def _check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
-    "Query, key and value are floating-point tensors of one type whose shapes fit together."
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if not x.is_floating_point() or x.dtype != query.dtype:
-            raise TypeError(
-                f"query, key and value must share one floating-point type, got {query.dtype} for "
-                f"query and {x.dtype} for {name}; convert with .to()"
-            )
-        if x.dim() < 2 or x.shape[:-2] != query.shape[:-2]:
-            raise ValueError(
-                f"query {tuple(query.shape)} and {name} {tuple(x.shape)} must be (…, positions, "
-                "width) with the same leading sizes"
-            )
-    if query.shape[-1] != key.shape[-1] or query.shape[-1] == 0:
-        raise ValueError(
-            f"query has d_k = {query.shape[-1]} and key {key.shape[-1]}; they must agree, above 0"
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(
-            f"key has {key.shape[-2]} positions but value has {value.shape[-2]}; they must agree"
-        )
-
-# %% ../nbs/03_attention.ipynb #670f0d30
-def _check_mask(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
-    "A mask is boolean and broadcasts to the scores."
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"mask must be boolean, True = may attend, got {mask.dtype}; use mask.bool()"
-        )
-    fits = mask.dim() <= len(scores_shape) and all(
-        m in (1, s) for m, s in zip(mask.shape[::-1], scores_shape[::-1])
-    )
-    if not fits:
-        raise ValueError(
-            f"mask {tuple(mask.shape)} does not broadcast to the scores {scores_shape}; "
-            "its last two dimensions are queries and keys"
-        )
-
-# %% ../nbs/03_attention.ipynb #203feab7
-def _checked_mask(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
-) -> Tensor | None:
-    "The mask with `causal` merged in, after checking that all shapes and types fit together."
-    _check_tensors(query, key, value)
-    scores_shape = (*query.shape[:-1], key.shape[-2])
-    if mask is not None:
-        _check_mask(mask, scores_shape)
-    if not causal or query.shape[-2] == 1:
-        return mask
-    earlier = causal_mask(*scores_shape[-2:], query.device)
-    return earlier if mask is None else mask & earlier
-
 # %% ../nbs/03_attention.ipynb #c8dd3170
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
@@ -96,7 +42,8 @@ def attention(
     `(…, T, S)`. A query that may attend to nothing gets zeros. Raises ValueError or TypeError when shapes or
     types do not fit.
     """
-    mask = _checked_mask(query, key, value, mask, causal)
+    _check(query, key, value, mask)
+    mask = _with_causal(mask, causal, query, key)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -105,38 +52,52 @@ def attention(
         weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0.0)
     return weights @ value, weights
 
-# %% ../nbs/03_attention.ipynb #abcebff4
-def _plain_is_faster(query: Tensor, key: Tensor) -> bool:
-    "On a CPU two matrix products beat the fused kernel for short sequences, if there are many."
-    if query.device.type != "cpu" or torch.compiler.is_compiling():
-        return False
-    many = torch.is_grad_enabled() or query.shape[:-1].numel() > 32
-    n_scores = query.shape[-2:-1].numel() * key.shape[-2:-1].numel()
-    return many and n_scores <= 64 * 64
 
-# %% ../nbs/03_attention.ipynb #d3ad23b8
-_cpu_kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-if _cpu_kernel not in flop_registry:
+def _with_causal(mask: Tensor | None, causal: bool, query: Tensor, key: Tensor) -> Tensor | None:
+    "The mask with later keys hidden, too. One query is the last position: nothing is later."
+    if not causal or query.shape[-2] == 1:
+        return mask
+    earlier = causal_mask(query.shape[-2], key.shape[-2], query.device)
+    return earlier if mask is None else mask & earlier
 
-    @register_flop_formula(_cpu_kernel)
-    def _count_fused(query: tuple, key: tuple, value: tuple, *args, **kwargs) -> int:
-        "PyTorch's `FlopCounterMode` does not know the fused kernel of the CPU: two products."
-        return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+# %% ../nbs/03_attention.ipynb #203feab7
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    "TypeError or ValueError, in one sentence, for what does not fit together."
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    types = {x.dtype for x in (query, key, value)}
+    if len(types) > 1 or not query.is_floating_point():
+        found = ", ".join(sorted(map(str, types)))
+        raise TypeError(f"query, key and value must share one floating-point type, got {found}; convert with .to()")
+    if query.dim() < 2 or not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        raise ValueError(f"{shapes} must be (…, positions, width) with the same leading sizes")
+    if query.shape[-1] != key.shape[-1] or query.shape[-1] == 0:
+        raise ValueError(f"{shapes}: d_k, the width of query and key, must agree and be above 0")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"{shapes}: key and value must have as many positions")
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean, True = may attend, got {mask.dtype}; use mask.bool()")
+    scores = (*query.shape[:-1], key.shape[-2])
+    sizes = zip(mask.shape[::-1], scores[::-1])
+    if mask.dim() > len(scores) or any(m not in (1, s) for m, s in sizes):
+        raise ValueError(
+            f"mask {tuple(mask.shape)} does not broadcast to the scores {scores}; "
+            "its last two dimensions are queries and keys"
+        )
 
 # %% ../nbs/03_attention.ipynb #536d26db
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """`attention` without the weights: same arguments, same numbers, memory linear in the length.
+    """The output of `attention`, without the weights: memory linear in the length.
 
-    Uses `torch.nn.functional.scaled_dot_product_attention`, except for short sequences on a CPU.
+    By `torch.nn.functional.scaled_dot_product_attention`; same arguments, same numbers.
     """
-    if _plain_is_faster(query, key):
-        return attention(query, key, value, mask, causal)[0]
-    square = causal and mask is None and query.shape[-2] == key.shape[-2]
-    mask = _checked_mask(query, key, value, mask, causal and not square)
-    if square:
+    _check(query, key, value, mask)
+    if causal and mask is None and query.shape[-2] == key.shape[-2]:
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    mask = _with_causal(mask, causal, query, key)
     if mask is None:
         return F.scaled_dot_product_attention(query, key, value)
     mask = torch.atleast_2d(mask)  # the kernel wants queries and keys
@@ -144,103 +105,29 @@ def fused_attention(
     out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask | empty)
     return out.masked_fill(empty, 0.0)
 
-# %% ../nbs/03_attention.ipynb #82b72e06
-def _noise(x: Tensor) -> Tensor:
-    "Normal noise like x, the same at every call; the global seed is left alone."
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(x.shape, generator=generator).to(x.device, x.dtype)
-
-
-def _influence(out: Tensor, x: Tensor) -> Tensor:
-    "How strongly output t depends on input s, by gradients: `(L, L)`, rows are t."
-    direction, rows = _noise(out), []
-    for t in range(x.shape[1]):
-        (gradient,) = torch.autograd.grad(
-            (out * direction)[:, t].sum(), x, retain_graph=True, materialize_grads=True
-        )
-        rows.append(gradient.abs().amax((0, 2)))
-    return torch.stack(rows)
-
-# %% ../nbs/03_attention.ipynb #3e5c5c97
-def _largest(x: Tensor) -> Tensor:
-    "The largest finite magnitude in x."
-    return torch.where(x.isfinite(), x, 0).abs().max()
-
-
-def _changes(function: Callable[[Tensor], Tensor], x: Tensor, out: Tensor) -> Tensor:
-    "How much output position t changes when all later inputs are replaced: `(L,)`."
-    noise, changes = _noise(x) * _largest(x).clamp(min=1), []
-    for t in range(x.shape[1]):
-        replaced = torch.cat([x[:, : t + 1], noise[:, t + 1 :]], 1)
-        changes.append((function(replaced) - out)[:, t].abs().max())
-    return torch.stack(changes)
-
-# %% ../nbs/03_attention.ipynb #1235d1bd
-def _name_leak(sees: Tensor) -> str:
-    "What kind of mask makes this matrix `(L, L)`, True = output t (row) sees input s."
-    later, ahead = sees.triu(1), 0
-    while later.diagonal(ahead + 1).any() if ahead + 1 < len(sees) else False:
-        ahead += 1
-    if torch.equal(later, torch.ones_like(sees).triu(1)):
-        if not sees.tril(-1).any():
-            return "it sees the future and not the past: the mask is the wrong way round"
-        return "every position sees all others: no mask is applied"
-    if ahead and torch.equal(later, torch.ones_like(sees).triu(1).tril(ahead)):
-        layers = "" if ahead == 1 else f", or by one in each of {ahead} layers"
-        return f"every position sees {ahead} ahead: the mask is off by {ahead}{layers}"
-    return "" if ahead else "no gradient shows it: the leak has no derivative"
-
-# %% ../nbs/03_attention.ipynb #a389b705
-def _run_twice(function: Callable[[Tensor], Tensor], x: Tensor, tolerance: float | None) -> tuple:
-    "The output for x and the tolerance, after checking that both can be used for the test."
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError("x must be a floating-point tensor (B, L, d): pass embeddings, not ids")
-    if x.dim() != 3 or x.shape[1] < 2 or not x.numel():
-        raise ValueError(f"x must be (B, L, d) with at least two positions, got {tuple(x.shape)}")
-    out = function(x)
-    if not isinstance(out, Tensor) or not out.is_floating_point():
-        raise TypeError("function must return one floating-point tensor: wrap it in a lambda")
-    if out.dim() < 3 or out.shape[:2] != x.shape[:2]:
-        raise ValueError(f"x is {tuple(x.shape)}, output {tuple(out.shape)}: B and L must agree")
-    if not out.requires_grad:
-        raise ValueError("the output has no gradient: take no_grad or detach out of function")
-    tolerance = torch.finfo(out.dtype).eps ** 0.75 if tolerance is None else tolerance
-    if (function(x) - out).abs().max() > tolerance * _largest(out):
-        raise ValueError("function gives another result when called again: eval() or a fresh cache")
-    return out, tolerance
-
 # %% ../nbs/03_attention.ipynb #46229986
-@torch.enable_grad()
+@torch.no_grad()
 def check_causal(
     function: Callable[[Tensor], Tensor], x: Tensor, tolerance: float | None = None
 ) -> None:
     """Raise ValueError if an output position of `function` depends on a later input position.
 
-    x is `(B, L, d)`, floating point (embeddings, not ids), on your device and in your dtype;
-    `function` maps it to `(B, L, …)`. For each position all later inputs are replaced by noise, and
-    its output is differentiated with respect to them. The error names the first position that sees
-    the future (counted from 0), which inputs it sees and, where the pattern shows it, the mistake.
-
-    What stays below `tolerance` times the largest output or gradient passes; the default is the
-    dtype's `eps` to the power 0.75. Takes L + 2 forward and L backward passes: 8 to 32 positions
-    are plenty. Gradients of parameters and the global seed are left alone. Dropout must be off.
-    No error is evidence for this x and this length, not a proof. Raises TypeError for wrong types.
+    x is `(B, L, d)`, floating point (embeddings, not ids); `function` maps it to `(B, L, …)`, dropout
+    off. For each position all later inputs are replaced by noise; the error names the first position
+    (from 0) whose output changes by more than `tolerance` times the largest output (default: the
+    dtype's `eps` to the power 0.75). No error is evidence for this x, not a proof.
     """
-    if isinstance(x, Tensor) and x.is_floating_point():
-        x = x.detach().clone().requires_grad_()
-    out, tolerance = _run_twice(function, x, tolerance)
-    influence = _influence(out, x).detach()
-    with torch.no_grad():
-        change = _changes(function, x, out)
-    sees = influence > tolerance * _largest(influence)
-    leaks = (change > tolerance * _largest(out)) | sees.triu(1).any(1)
-    if leaks.any():
-        t = int(leaks.int().argmax())
-        inputs = [s for s in range(t + 1, len(leaks)) if sees[t, s]]
-        raise ValueError(
-            f"not causal: output position {t} sees the future (gradient from input positions "
-            f"{inputs}, change {float(change[t]):.2g} when later inputs are replaced); "
-            f"{_name_leak(sees)}"
-        )
-    if not (out.isfinite().all() and influence.isfinite().all()):
-        raise ValueError("no leak seen, but outputs or gradients are not finite: is a row empty?")
+    out = function(x)
+    if x.dim() != 3 or out.shape[:2] != x.shape[:2]:
+        raise ValueError(f"x and output must be (B, L, …), got {tuple(x.shape)}, {tuple(out.shape)}")
+    if not torch.equal(function(x), out):
+        raise ValueError("function gives another result when called again: eval() or a fresh cache")
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
+    limit = (out.abs().max() * (tolerance or torch.finfo(out.dtype).eps ** 0.75)).item()
+    for t in range(x.shape[1] - 1):
+        changed = function(torch.cat([x[:, : t + 1], noise[:, t + 1 :]], 1))
+        if not (difference := (changed - out)[:, t].abs().max().item()) <= limit:
+            raise ValueError(
+                f"not causal: output position {t} changes by {difference:.2g} when inputs from "
+                f"{t + 1} on are replaced; is the mask missing, inverted, or off by one?"
+            )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .attention import padding_mask
 from .embedding import TokenEmbedding
-from .encoder import Dropout, Encoder
+from .encoder import Encoder
 from .positional_encoding import PositionalEncoding
 from .transformer import TransformerConfig
 
@@ -40,7 +40,7 @@ class TransformerClassifier(nn.Module):
         self.pooling = pooling
         self.embedding = TokenEmbedding(c.vocab_size, c.d_model, c.pad_id, c.scale_embeddings)
         self.positions = PositionalEncoding(c.d_model, c.max_len)
-        self.dropout = Dropout(c.dropout)
+        self.dropout = nn.Dropout(c.dropout)
         shape = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm_first, c.activation, c.bias)
         self.encoder = Encoder(c.n_encoder_layers, *shape, c.final_norm)
         self.cls = nn.Parameter(torch.randn(c.d_model)) if pooling == "cls" else None

@@ -9,7 +9,7 @@ __all__ = ['shift_right', 'DecoderLayer', 'Decoder', 'DecoderState']
 import torch
 from torch import Tensor, nn
 
-from .encoder import FeedForward, Residual
+from .encoder import FeedForward, Residual, Stack
 from .multi_head import KeyValueCache, MultiHeadAttention
 
 # %% ../nbs/06_decoder.ipynb #56a169f2
@@ -51,16 +51,12 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Cross-attention of `x` `(B·K, T, d_model)` to the memory of B sentences.
 
-        K hypotheses of one sentence are K times as many queries to it: nothing of the memory is
-        copied. Row b·K + k of `x` is hypothesis k of sentence b. Raises ValueError if the rows
-        cannot be shared out evenly.
+        In training K is 1. In beam search K hypotheses of a sentence lie next to each other; they are
+        K times as many queries to its memory. ValueError if the rows cannot be shared out evenly.
         """
-        n_sentences = len(memory[0]) if isinstance(memory, tuple) else len(memory)
-        if len(x) % n_sentences:
-            raise ValueError(
-                f"x has {len(x)} rows and memory {n_sentences} sentences; "
-                "the rows must be a multiple of the sentences"
-            )
+        n_sentences = memory[0].shape[0] if isinstance(memory, tuple) else memory.shape[0]
+        if x.shape[0] % n_sentences:
+            raise ValueError(f"{x.shape[0]} rows cannot be shared out to {n_sentences} sentences")
         queries = x.reshape(n_sentences, -1, x.shape[-1])
         return self.cross_attention(queries, memory, mask).view_as(x)
 
@@ -81,32 +77,10 @@ class DecoderLayer(nn.Module):
         return self.residual3(x, self.feed_forward)
 
 # %% ../nbs/06_decoder.ipynb #b30e7d37
-class Decoder(nn.Module):
-    """`n_layers` decoder layers, each with parameters of its own (Vaswani et al. 2017, §3.1).
+class Decoder(Stack):
+    "The stack that writes the target."
 
-    `final_norm` normalises the output once more; if it is not given, a pre-norm stack does so and a
-    post-norm stack does not.
-    """
-
-    def __init__(
-        self,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        dropout: float = 0.1,
-        norm_first: bool = False,
-        activation: str = "relu",
-        bias: bool = True,
-        final_norm: bool | None = None,
-    ):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            DecoderLayer(d_model, n_heads, d_ff, dropout, norm_first, activation, bias)
-            for _ in range(n_layers)
-        )
-        final_norm = norm_first if final_norm is None else final_norm
-        self.norm = nn.LayerNorm(d_model, bias=bias) if final_norm else nn.Identity()
+    layer = DecoderLayer
 
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None = None) -> Tensor:
         """Teacher forcing: all T positions at once.
@@ -142,7 +116,7 @@ class DecoderState:
     """What decoding remembers: for each layer, cross-attention keys and values and a cache.
 
     `memories` has a row for each sentence, the `caches` for the keys and values of self-attention
-    one for each hypothesis; K hypotheses of a sentence lie next to each other.
+    one for each hypothesis; the hypotheses of a sentence lie next to each other.
     """
 
     def __init__(
@@ -158,16 +132,16 @@ class DecoderState:
         "Positions decoded so far."
         return self.caches[0].length
 
-    def select_rows(self, rows: Tensor) -> None:
-        "Reorder, repeat or drop hypotheses: row i of the caches becomes the old row `rows[i]`."
-        for cache in self.caches:
-            if cache.length:  # before the first step there is nothing to reorder
-                cache.select(rows)
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """Keep, drop, repeat or reorder: hypothesis i becomes the old `rows[i]`, shape `(rows,)`.
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        "Keep only these sentences' memories; sentence i becomes the old `sentences[i]`."
-        self.memories = [
-            (k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in self.memories
-        ]
-        if self.memory_mask is not None:
-            self.memory_mask = self.memory_mask.index_select(0, sentences)
+        When sentences leave, `sentences` names those that stay: sentence i becomes the old
+        `sentences[i]`; None leaves the memories as they are.
+        """
+        for cache in self.caches:
+            cache.select(rows)
+        if sentences is not None:
+            pairs = self.memories
+            self.memories = [tuple(part.index_select(0, sentences) for part in pair) for pair in pairs]
+            if self.memory_mask is not None:
+                self.memory_mask = self.memory_mask.index_select(0, sentences)

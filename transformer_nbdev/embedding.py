@@ -4,19 +4,20 @@
 
 # %% auto #0
 __all__ = ['word_start', 'merge_pair', 'learn_merges', 'encode_word', 'split_words', 'join_pieces', 'TokenEmbedding',
-           'read_vectors', 'load_vectors']
+           'load_vectors']
 
 # %% ../nbs/01_embedding.ipynb #c5a5617e
 import math
-from array import array
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from os import PathLike
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from .corpora import read_vectors
 
 # %% ../nbs/01_embedding.ipynb #cf818b99
 def merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
@@ -114,61 +115,6 @@ class TokenEmbedding(nn.Module):
                     f"(vocab_size = {self.vocab_size}), got {low if low < 0 else high}"
                 )
         return F.embedding(ids, self.weight, padding_idx=self.pad_id) * self.factor
-
-# %% ../nbs/01_embedding.ipynb #3de146aa
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _is_header(line: str) -> bool:
-    return len(line.split()) == 2 and all(map(str.isdecimal, line.split()))
-
-
-def _parse_vector(line: str, n_dims: int | None) -> tuple[str, list[float]]:
-    "Word and numbers of one line, ValueError if it is none; no `n_dims`: the word has no spaces."
-    fields = line.rstrip(" \r\n").split(" ")
-    n_dims = n_dims or max(len(fields) - 1, 1)
-    word, extra, numbers = fields[0], fields[1:-n_dims], fields[-n_dims:]
-    if not word or len(fields) <= n_dims or any(map(_is_number, extra)):
-        raise ValueError(f"expected a word and {n_dims} numbers, found {len(fields)} fields")
-    if wrong := [x for x in numbers if not _is_number(x)]:
-        raise ValueError(f"{wrong[0]!r} is not a finite number")
-    return " ".join([word, *extra]), [float(x) for x in numbers]
-
-# %% ../nbs/01_embedding.ipynb #97ff9ff3
-def read_vectors(
-    path: str | PathLike, only: Container[str] | None = None
-) -> tuple[list[str], Tensor]:
-    """Word vectors of a word2vec text, GloVe or fastText `.vec` file: words and `(n, d)` float32.
-
-    The first line may be a header, "n d". Words may contain spaces. `only`: keep just these.
-    ValueError, as `file:line: what is wrong`, for a line that does not fit.
-    """
-    words, values, n_lines, n_dims, expected, number = [], array("f"), 0, None, None, 1
-    with open(path, "rb") as file:
-        for number, raw in enumerate(file, 1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                if number == 1 and _is_header(line):
-                    expected, n_dims = (int(x) for x in line.split())
-                    continue
-                word, vector = _parse_vector(line, n_dims)
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
-            n_lines, n_dims = n_lines + 1, len(vector)
-            if only is None or word in only:
-                words.append(word)
-                values.extend(vector)
-    expected = max(n_lines, 1) if expected is None else expected
-    if n_lines != expected:
-        raise ValueError(
-            f"{path}:{number}: the file has {n_lines} vectors, expected {expected}"
-        )
-    vectors = torch.frombuffer(values, dtype=torch.float32) if words else torch.empty(0)
-    return words, vectors.view(len(words), n_dims)
 
 # %% ../nbs/01_embedding.ipynb #7748ed71
 @torch.no_grad()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .data import Tokenizer, pad
 from .decoder import DecoderState
-from .training import Trainer, keep_memory
+from .training import Trainer
 from .transformer import Transformer
 
 # %% ../nbs/12_inference.ipynb #f8fde196
@@ -88,8 +88,7 @@ def step_search(
             break
         if len(going) < len(ids):
             alive, ids = alive[going], ids[going]
-            state.select_rows(going)
-            state.select_sentences(going)
+            state.select(going, going)
     return out[:, : t + 1], scores
 
 # %% ../nbs/12_inference.ipynb #c096dcd2
@@ -162,10 +161,9 @@ def beam_search(
         beam, token, total = beam[going], token[going], total[going]
         tokens = tokens[going[:, None], beam]
         tokens[:, :, t], ids = token, token.flatten()
-        state.select_rows((going[:, None] * k + beam).flatten())
-        if len(going) < len(alive):
-            state.select_sentences(going)
-            alive = alive[going]
+        left = None if len(going) == len(alive) else going
+        state.select((going[:, None] * k + beam).flatten(), left)
+        alive = alive[going]
     return out[:, : t + 1], scores
 
 # %% ../nbs/12_inference.ipynb #4c5be079
@@ -234,8 +232,7 @@ def generate(
     """Translate source ids `(B, S)` → ids `(B, ≤ max_new_tokens)`, end token then padding.
 
     `beam_size` 1 is greedy, `do_sample` draws at random. With `return_scores` also `(B,)`: the
-    log-probability, for beams divided by the length penalty. Dropout is off; on Linux the process
-    keeps freed memory (`keep_memory`). Raises ValueError for arguments out of range.
+    log-probability, for beams divided by the length penalty. Dropout is off; Raises ValueError for arguments out of range.
     """
     limits = torch.as_tensor(max_new_tokens)
     low, high = (int(x) for x in limits.aminmax()) if limits.numel() else (1, 1)
@@ -249,7 +246,6 @@ def generate(
         raise ValueError(f"beam_size must be at least 1, and 1 with do_sample; got {beam_size}")
     training = model.training
     model.eval()
-    keep_memory()  # each step makes and frees rows of a whole vocabulary
     try:
         if beam_size > 1:
             result = beam_search(

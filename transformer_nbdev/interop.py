@@ -7,16 +7,13 @@ __all__ = ['torch_name', 'TorchTransformer', 'to_torch', 'from_torch', 'halves_o
            'from_marian', 'MarianTokenizer', 'to_marian', 'to_ctranslate2', 'CTranslate2Translator', 'convert']
 
 # %% ../nbs/15_interop.ipynb #391691c4
-import contextlib
 import copy
 import importlib
 import json
 import os
 import re
-import shutil
-import tempfile
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,14 +24,11 @@ from torch import Tensor, nn
 from .data import Tokenizer
 from .decoder import Decoder, DecoderLayer
 from .encoder import Encoder, EncoderLayer, activations
+from .files import new_folder, read_json
 from .inference import Translator, tokenizer_loaders
 from .multi_head import MultiHeadAttention
 from .positional_encoding import sinusoidal_encoding
-from transformer_nbdev.transformer import (
-    Transformer,
-    TransformerConfig,
-    writable_folder,
-)
+from .transformer import Transformer, TransformerConfig
 
 if TYPE_CHECKING:  # an extra
     import transformers
@@ -331,19 +325,6 @@ def _native_tensors(model: Transformer, values: dict, found: dict[str, Tensor]) 
             tensors[name] = _take(name, parameter, keys, found)
     return permute_basis(tensors, halves_order(model.config.d_model).argsort())
 
-# %% ../nbs/15_interop.ipynb #5444193c
-def _read_json(path: Path) -> dict:
-    "A JSON object in a file; ValueError if it is missing or damaged."
-    if not path.is_file():
-        raise ValueError(f"{path.parent} is not a model folder: it has no {path.name}")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} is damaged: it holds no JSON object")
-    return values
-
 # %% ../nbs/15_interop.ipynb #c094ee19
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
     "`model.safetensors`, or the older `pytorch_model.bin`, of which only tensors are loaded."
@@ -408,9 +389,9 @@ def from_marian(
         values |= _generation_values(source.generation_config.to_dict())
     else:
         place = folder = _local_folder(source)
-        values = _read_json(folder / "config.json")
+        values = read_json(folder / "config.json")
         if (folder / "generation_config.json").is_file():
-            values |= _generation_values(_read_json(folder / "generation_config.json"))
+            values |= _generation_values(read_json(folder / "generation_config.json"))
     try:
         model = Transformer(_marian_config(values))
         found = source.state_dict() if isinstance(source, nn.Module) else _read_tensors(folder)
@@ -477,26 +458,6 @@ def _marian_translator(
 
 
 Translator.from_marian = classmethod(_marian_translator)
-
-# %% ../nbs/15_interop.ipynb #d35624c2
-@contextlib.contextmanager
-def _new_folder(folder: str | os.PathLike) -> Iterator[Path]:
-    "A folder to fill. It gets its name at the end; after an error nothing is left of it."
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} is there and not empty; choose another folder")
-    parent = writable_folder(folder.absolute().parent)
-    part = Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}."))
-    try:
-        part.chmod(parent.stat().st_mode)
-        yield part
-        if folder.exists():
-            folder.rmdir()
-        part.rename(folder)
-    except OSError as error:
-        raise OSError(f"could not write {folder}: {error}; nothing was left behind") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 # %% ../nbs/15_interop.ipynb #67232072
 def _marian_values(config: TransformerConfig) -> dict:
@@ -575,7 +536,7 @@ def to_marian(
     forbidden = [[i] for i in sorted({c.pad_id, c.bos_id})]
     generation = {"bad_words_ids": forbidden, "max_length": c.max_len}
     generation |= {name: value for name, value in values.items() if name.endswith("token_id")}
-    with _new_folder(folder) as new:
+    with new_folder(folder) as new:
         for name, content in (("config", values), ("generation_config", generation)):
             (new / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
         save_file(_marian_tensors(model), new / "model.safetensors", {"format": "pt"})
@@ -680,7 +641,7 @@ def to_ctranslate2(
     names = dict(unk_token=pad, bos_token=bos, eos_token=eos, decoder_start_token=bos)
     for name, value in {**names, "add_source_eos": True, "max_len": c.max_len}.items():
         spec.config.add_attribute(name, value)
-    with _new_folder(folder) as new:
+    with new_folder(folder) as new:
         spec.validate()
         spec.optimize(quantization=quantization)
         spec.save(str(new))
@@ -692,7 +653,7 @@ class CTranslate2Translator:
 
     def __init__(self, folder: str | os.PathLike, device: str = "cpu", compute_type: str = "default"):
         engine = _extra("ctranslate2")
-        self.max_len = _read_json(Path(folder) / "config.json").get("max_len", 512)
+        self.max_len = read_json(Path(folder) / "config.json").get("max_len", 512)
         self.tokenizer = Tokenizer.load(folder)
         self.engine = engine.Translator(str(folder), device=device, compute_type=compute_type)
 
@@ -744,7 +705,7 @@ def _save_torch(model: Transformer, folder: Path) -> None:
 # %% ../nbs/15_interop.ipynb #fa9f3497
 def _load_torch(folder: Path) -> Transformer:
     "What `_save_torch` wrote. ValueError names what is wrong with it."
-    values, found = _read_json(folder / "config.json"), _read_tensors(folder)
+    values, found = read_json(folder / "config.json"), _read_tensors(folder)
     try:
         if (kind := values.pop("model_type", None)) != _torch_type:
             raise ValueError(f"model_type is {kind!r}, {_torch_type!r} is expected")
@@ -795,7 +756,7 @@ def convert(
         return to_marian(model, target, tokenizer)
     if to == "ctranslate2":
         return to_ctranslate2(model, target, tokenizer, quantization)
-    with _new_folder(target) as new:
+    with new_folder(target) as new:
         model.save_pretrained(new) if to == "native" else _save_torch(model, new)
         if tokenizer is not None:
             tokenizer.save(new)

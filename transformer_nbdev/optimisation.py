@@ -76,10 +76,9 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     Their direction stays. Returns the norm before, as `torch.nn.utils.clip_grad_norm_` does.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    if not grads:
-        return torch.tensor(0.0)
-    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
-    torch._foreach_mul_(grads, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    norm = torch.stack([grad.norm() for grad in grads]).norm() if grads else torch.tensor(0.0)
+    for grad in grads:
+        grad *= (max_norm / (norm + 1e-6)).clamp(max=1.0)
     return norm
 
 # %% ../nbs/08_optimisation.ipynb #e3b7ecb1
