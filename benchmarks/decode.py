@@ -17,7 +17,8 @@ from rounds import compare, serve
 from train import presets
 
 from transformer_nbdev.data import Tokenizer, pad
-from transformer_nbdev.interop import to_ctranslate2, to_marian
+from transformer_nbdev.marian import to_marian
+from transformer_nbdev.serving import to_ctranslate2
 from transformer_nbdev.performance import quantize
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 

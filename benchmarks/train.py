@@ -18,7 +18,8 @@ from torch import nn
 
 from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoder import shift_right
-from transformer_nbdev.interop import _marian_values, to_torch
+from transformer_nbdev.interop import to_torch
+from transformer_nbdev.marian import _marian_values
 from transformer_nbdev.performance import caption_like
 from transformer_nbdev.training import TrainingConfig, Updater
 from transformer_nbdev.transformer import Transformer, TransformerConfig
