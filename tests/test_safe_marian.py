@@ -9,14 +9,22 @@ import torch
 from helpers import refused, run, sentences, sizes
 from torch import nn
 
-from transformer_nbdev.data import Tokenizer
-from transformer_nbdev.inference import Translator
-from transformer_nbdev.transformer import Transformer, TransformerConfig
+from transformer_nbdev import (
+    Tokenizer,
+    Transformer,
+    TransformerConfig,
+    Translator,
+    convert,
+    from_marian,
+    from_torch,
+    to_ctranslate2,
+    to_marian,
+    to_torch,
+)
 
 reason = "needs the extra: pip install 'transformer-nbdev[interop]'"
 transformers = pytest.importorskip("transformers", reason=f"transformers {reason}")
 pytest.importorskip("ctranslate2", reason=f"ctranslate2 {reason}")
-from transformer_nbdev import marian, serving  # noqa: E402
 
 
 @pytest.fixture
@@ -41,10 +49,13 @@ class Evil(PreTrainedTokenizer): ...
 """
 
 
-@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
-def test_code_in_a_model_folder_is_never_run_and_nothing_is_asked(tmp_path, model, file):
+@pytest.mark.parametrize("call, file", [
+    ("from_pretrained", "tokenizer_config.json"), ("from_marian", "tokenizer_config.json"),
+    ("from_marian", "config.json"),
+])
+def test_code_in_a_model_folder_is_never_run_and_nothing_is_asked(tmp_path, model, call, file):
     folder = tmp_path / "folder"
-    marian.to_marian(model, folder)
+    model.save_pretrained(folder) if call == "from_pretrained" else to_marian(model, folder)
     (folder / "evil.py").write_text(evil)
     (folder / "source.spm").write_bytes(b"")
     path = folder / file
@@ -55,7 +66,7 @@ def test_code_in_a_model_folder_is_never_run_and_nothing_is_asked(tmp_path, mode
 import sys
 from transformer_nbdev import Translator
 try:
-    Translator.from_marian({str(folder)!r})
+    Translator.{call}({str(folder)!r})
 except ValueError as error:
     print(f"ValueError: {{error}}")
 print("left to read:", sys.stdin.read().split())
@@ -69,10 +80,10 @@ print("left to read:", sys.stdin.read().split())
 
 
 def test_weights_that_are_not_finite_are_neither_written_nor_read(tmp_path, model, tokenizer):
-    marian.to_marian(model, tmp_path / "marian")
+    to_marian(model, tmp_path / "marian")
     theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "marian")
     Translator(model, tokenizer).save_pretrained(tmp_path / "native")
-    serving.convert(tmp_path / "native", tmp_path / "torch", to="torch")
+    convert(tmp_path / "native", tmp_path / "torch", to="torch")
     with torch.no_grad():
         theirs.model.encoder.layers[0].fc1.bias[3] = torch.inf
         model.encoder.layers[0].feed_forward.linear1.bias[3] = torch.nan
@@ -84,11 +95,11 @@ def test_weights_that_are_not_finite_are_neither_written_nor_read(tmp_path, mode
     save_file(load_file(damaged) | {name: torch.full((sizes["d_ff"],), torch.nan)}, damaged)
     before = sorted(tmp_path.iterdir())
     for call, key in {
-        lambda: marian.from_marian(tmp_path / "broken"): "fc1.bias",
-        lambda: marian.from_marian(theirs): "fc1.bias",
-        lambda: serving.convert(tmp_path / "torch", tmp_path / "out", "torch", "native"): name,
-        lambda: marian.to_marian(model, tmp_path / "out", tokenizer): "linear1.bias",
-        lambda: serving.to_ctranslate2(model, tmp_path / "out", tokenizer): "linear1.bias",
+        lambda: from_marian(tmp_path / "broken"): "fc1.bias",
+        lambda: from_marian(theirs): "fc1.bias",
+        lambda: convert(tmp_path / "torch", tmp_path / "out", "torch", "native"): name,
+        lambda: to_marian(model, tmp_path / "out", tokenizer): "linear1.bias",
+        lambda: to_ctranslate2(model, tmp_path / "out", tokenizer): "linear1.bias",
     }.items():
         with refused(ValueError, key, "not finite"):
             call()
@@ -104,7 +115,7 @@ def test_a_converted_folder_has_the_modes_that_the_umask_asks_for(tmp_path, mode
     Translator(model, tokenizer).save_pretrained(tmp_path / "native")
     old = os.umask(umask)
     try:
-        serving.convert(tmp_path / "native", parent / "out", to=to)
+        convert(tmp_path / "native", parent / "out", to=to)
     finally:
         os.umask(old)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (parent / "out").iterdir()}
@@ -115,8 +126,6 @@ def test_a_converted_folder_has_the_modes_that_the_umask_asks_for(tmp_path, mode
 @pytest.mark.parametrize("training", [False, True])
 def test_an_accelerated_model_goes_everywhere(tmp_path, tokenizer, training):
     from transformer_nbdev.engine import accelerate, candidates
-    from transformer_nbdev.interop import from_torch, to_torch
-
     torch.manual_seed(1)
     model = Transformer(TransformerConfig(tokenizer.vocab_size, **sizes))
     for p in model.parameters():
@@ -134,18 +143,16 @@ def test_an_accelerated_model_goes_everywhere(tmp_path, tokenizer, training):
         for part, kind in ((fast.encoder, nn.TransformerEncoder), (fast.decoder.layers[0], nn.TransformerDecoderLayer)):
             assert isinstance(to_torch(part), kind)
         assert isinstance(to_torch((fast.encoder, fast.decoder)), nn.Transformer)
-        marian.to_marian(fast, tmp_path / f"marian{choice}", tokenizer)
-        again = marian.from_marian(tmp_path / f"marian{choice}").state_dict()
+        to_marian(fast, tmp_path / f"marian{choice}", tokenizer)
+        again = from_marian(tmp_path / f"marian{choice}").state_dict()
         assert all(torch.equal(p, again[name]) for name, p in plain.items())
-        serving.to_ctranslate2(fast, tmp_path / f"served{choice}", tokenizer)
+        to_ctranslate2(fast, tmp_path / f"served{choice}", tokenizer)
 
 
 @pytest.mark.parametrize("options", [
     {}, {"norm_first": True}, {"bias": False}, {"activation": "gelu"}, {"batch_first": False},
 ], ids=str)
 def test_nn_transformer_there_and_back(options):
-    from transformer_nbdev.interop import from_torch, to_torch
-
     torch.manual_seed(0)
     options = {"batch_first": True, **options}
     theirs = nn.Transformer(16, 4, 2, 3, 32, **options).double().eval()

@@ -102,7 +102,8 @@ def _torch_twin(module: nn.Module) -> nn.Module:
     match module:
         case MultiHeadAttention():
             bias = module.in_proj_bias is not None
-            return nn.MultiheadAttention(module.d_model, module.n_heads, bias=bias, batch_first=True)
+            shape = (module.d_model, module.n_heads)
+            return nn.MultiheadAttention(*shape, bias=bias, batch_first=True)
         case EncoderLayer():
             return _torch_layer(nn.TransformerEncoderLayer, module)
         case DecoderLayer():

@@ -37,7 +37,7 @@ _reads = ("in_proj_weight", "linear1.weight", "embedding.weight", "output.weight
 
 
 def permute_basis(tensors: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """A `Transformer`'s weights with the coordinates of its residual stream in another `order` `(d,)`.
+    """A `Transformer`'s weights, the coordinates of its residual stream in another `order` `(d,)`.
 
     New coordinate j is old coordinate `order[j]`. What reads the stream has its columns permuted,
     what writes to it (and the norms) its rows; what lives inside a sublayer stays.
@@ -87,10 +87,11 @@ def _check_marian(values: dict) -> None:
     if get("model_type") != "marian":
         raise ValueError(f"model_type is {get('model_type')!r}: only marian models can be read")
     for option, needed in (
-        ("normalize_before", False), ("normalize_embedding", False), ("add_final_layer_norm", False),
-        ("static_position_embeddings", True), ("is_encoder_decoder", True),
+        ("normalize_before", False), ("normalize_embedding", False),
+        ("add_final_layer_norm", False), ("static_position_embeddings", True),
+        ("is_encoder_decoder", True), ("decoder_vocab_size", get("vocab_size")),
         ("decoder_attention_heads", get("encoder_attention_heads")),
-        ("decoder_ffn_dim", get("encoder_ffn_dim")), ("decoder_vocab_size", get("vocab_size")),
+        ("decoder_ffn_dim", get("encoder_ffn_dim")),
     ):
         if get(option, needed) not in (needed, None):
             raise ValueError(f"{option} = {get(option)!r} is not supported, only {needed!r}")
@@ -133,7 +134,7 @@ def _check_finite(tensors: dict[str, Tensor]) -> None:
 
 
 def _take(name: str, parameter: Tensor, keys: list[str], found: dict[str, Tensor]) -> Tensor:
-    "The tensor for our parameter `name`, joined from `keys`. ValueError if it is not there or does not fit."
+    "The tensor for our parameter `name`, joined from `keys`. ValueError if it does not fit."
     if missing := [key for key in keys if key not in found]:
         raise ValueError(f"the weights have no {missing[0]}")
     parts = [found[key][0] if key == "final_logits_bias" else found[key] for key in keys]
@@ -159,7 +160,7 @@ def _marian_source(name: str, values: dict, found: dict) -> list[str]:
 # %% ../nbs/15_marian.ipynb #28734871
 @torch.no_grad()
 def _native_model(values: dict, found: dict[str, Tensor]) -> Transformer:
-    "Our model, in our basis, for Marian's configuration and tensors. ValueError names what does not fit."
+    "Our model, in our basis, for Marian's configuration and tensors; ValueError if they misfit."
     model, tensors = Transformer(_marian_config(values)), {}
     for name, parameter in model.named_parameters():
         keys = _marian_source(name, values, found)
@@ -204,7 +205,8 @@ def _local_folder(source: str | os.PathLike) -> Path:
         return folder
     if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source)):
         raise ValueError(f"no folder {source}, and no hub id of the form organisation/model")
-    hub, kinds = _extra("huggingface_hub"), ["*.json", "model.safetensors", "pytorch_model.bin", "*.spm"]
+    hub = _extra("huggingface_hub")
+    kinds = ["*.json", "model.safetensors", "pytorch_model.bin", "*.spm"]
     try:
         return Path(hub.snapshot_download(str(source), allow_patterns=kinds))
     except Exception as error:  # offline, not found, no access: the library has a class for each
@@ -236,7 +238,7 @@ def from_marian(
     """A `Transformer` with the weights of a Marian model, in evaluation mode.
 
     `source` is a folder, a hub id such as "Helsinki-NLP/opus-mt-en-de", or a `MarianMTModel`.
-    ValueError names the option, key or shape that does not fit; OSError if the hub cannot be reached.
+    ValueError names the option, key or shape that does not fit; OSError: the hub is out of reach.
     """
     place, values, tensors = _parts_of(source)
     try:
@@ -331,7 +333,8 @@ def _marian_values(config: TransformerConfig) -> dict:
         "attention_dropout": 0.0, "activation_dropout": 0.0, "static_position_embeddings": True,
         "activation_function": {"silu": "swish"}.get(c.activation, c.activation),
         "max_position_embeddings": c.max_len, "scale_embedding": c.scale_embeddings,
-        "share_encoder_decoder_embeddings": c.tie_embeddings, "tie_word_embeddings": c.tie_embeddings,
+        "share_encoder_decoder_embeddings": c.tie_embeddings,
+        "tie_word_embeddings": c.tie_embeddings,
         "pad_token_id": c.pad_id, "bos_token_id": c.bos_id, "eos_token_id": c.eos_id,
         "decoder_start_token_id": c.bos_id, "forced_eos_token_id": c.eos_id if c.force_end else None,
     }

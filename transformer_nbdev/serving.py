@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['to_ctranslate2', 'CTranslate2Translator', 'convert']
 
-# %% ../nbs/15_serving.ipynb #16a2b4ad
+# %% ../nbs/15_serving.ipynb #ba238e74
 import copy
 import json
 import os
@@ -24,8 +24,7 @@ from .files import new_folder, read_json
 from .inference import tokenizer_loaders
 from .interop import TorchTransformer, from_torch, to_torch
 from transformer_nbdev.marian import (
-    MarianTokenizer, _check_finite, _extra, _local_folder, _marian_text, _read_tensors, _take,
-    from_marian, to_marian,
+    _check_finite, _extra, _local_folder, _marian_text, _read_tensors, _take, from_marian, to_marian
 )
 from .transformer import Transformer, TransformerConfig
 
@@ -44,7 +43,7 @@ def _fill_norm(spec: Any, norm: nn.LayerNorm) -> None:
 
 
 def _fill_attention(spec: Any, attention: Any, norm: nn.LayerNorm) -> None:
-    "The projections in: all packed for self-attention, the query apart for cross-attention. And out."
+    "The projections in, all packed or, for cross-attention, the query apart; and the one out."
     d = attention.d_model
     cuts = [d, 2 * d] if len(spec.linear) == 3 else [3 * d]
     bias = attention.in_proj_bias
@@ -97,12 +96,13 @@ def _specification(model: Transformer) -> Any:
     return spec
 
 # %% ../nbs/15_serving.ipynb #c32f6d37
-_quantizations = ("int8", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
+_quantizations = (
+    "int8", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"
+)
 
 
-def _check_ctranslate2(config: TransformerConfig, tokenizer: object, quantization: str | None) -> None:
+def _check_ctranslate2(c: TransformerConfig, tokenizer: object, quantization: str | None) -> None:
     "ValueError for what the engine cannot represent."
-    c = config
     if c.final_norm not in (None, c.norm_first):
         raise ValueError(
             "CTranslate2 has a final norm in pre-norm models and none in post-norm ones: "
@@ -147,7 +147,9 @@ def to_ctranslate2(
 class CTranslate2Translator:
     "Text in, text out, by the engine CTranslate2, from a folder that `to_ctranslate2` wrote."
 
-    def __init__(self, folder: str | os.PathLike, device: str = "cpu", compute_type: str = "default"):
+    def __init__(
+        self, folder: str | os.PathLike, device: str = "cpu", compute_type: str = "default"
+    ):
         engine = _extra("ctranslate2")
         self.max_len = read_json(Path(folder) / "config.json").get("max_len", 512)
         self.tokenizer = Tokenizer.load(folder)
@@ -162,9 +164,9 @@ class CTranslate2Translator:
         max_new_tokens: int | None = None,
         length_penalty: float = 0.0,
     ) -> Any:
-        """Translate each text; empty ones stay empty. A list; with `return_scores` that and a list of scores.
+        """Translate each text; empty ones stay empty: a list; with `return_scores` also their scores.
 
-        Options as for `Translator.translate`, but the engine divides a score by length ** length_penalty.
+        Options as for `Translator.translate`, but a score is divided by length ** length_penalty.
         """
         texts, backend = list(texts), self.tokenizer.backend
         encoded = [ids if text.strip() else [] for text, ids in
@@ -216,7 +218,7 @@ def _load_torch(folder: Path) -> Transformer:
     module.load_state_dict(tensors, strict=False)
     return from_torch(module.eval())
 
-# %% ../nbs/15_serving.ipynb #2cce2f5e
+# %% ../nbs/15_serving.ipynb #054bf6c3
 def _read_model(folder: Path, kind: str) -> Transformer:
     "The model in a folder of this kind."
     if kind == "marian":
@@ -224,7 +226,7 @@ def _read_model(folder: Path, kind: str) -> Transformer:
     return _load_torch(folder) if kind == "torch" else Transformer.from_pretrained(folder)
 
 
-def _read_tokenizer(folder: Path) -> Tokenizer | MarianTokenizer | None:
+def _read_tokenizer(folder: Path) -> Any:
     "The tokenizer in a folder, if there is one."
     names = [*tokenizer_loaders, "tokenizer_config.json"]
     return _marian_text(folder) if any((folder / name).is_file() for name in names) else None
@@ -259,8 +261,6 @@ def convert(
     if to == "marian":
         return to_marian(model, target, tokenizer)
     if to == "ctranslate2":
-        _check_ctranslate2(model.config, tokenizer, quantization)
-        assert isinstance(tokenizer, Tokenizer)  # checked the line before
         return to_ctranslate2(model, target, tokenizer, quantization)
     with new_folder(target) as new:
         model.save_pretrained(new) if to == "native" else _save_torch(model, new)
