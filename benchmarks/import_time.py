@@ -13,7 +13,7 @@ from common import env, save
 def seconds(module: str) -> float:
     "A fresh interpreter that imports one module."
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", f"import {module}"], env=env, check=True)
+    subprocess.run([sys.executable, "-c", f"import {module}; getattr({module}, 'Transformer', None)"], env=env, check=True)
     return time.perf_counter() - start
 
 

@@ -74,8 +74,12 @@ def new_folder(folder: str | os.PathLike) -> Iterator[Path]:
     parent = writable_folder(folder.absolute().parent)
     part = Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}."))
     try:
-        part.chmod(parent.stat().st_mode)
+        (made := part / "made").mkdir()
+        mode = made.stat().st_mode  # what the user's umask asks for; mkdtemp and others narrow it
+        made.rmdir()
         yield part
+        for path in (part, *part.rglob("*")):
+            path.chmod(mode if path.is_dir() else mode & 0o666)
         if folder.exists():
             folder.rmdir()
         part.rename(folder)
