@@ -127,10 +127,7 @@ class KeyValueCache:
         "Add keys and values `(B, h, n, d_k)`; return all of them so far."
         start, end = self.length, self.length + keys.shape[2]
         if end > self.max_len:
-            raise ValueError(
-                f"the cache has room for {self.max_len} positions, {end} are needed; "
-                "make it with a larger max_len"
-            )
+            raise ValueError(f"the cache has max_len = {self.max_len}, {end} positions are needed")
         if self.keys is None or self.values is None:
             batch, n_heads, _, d_k = keys.shape
             self.keys = keys.new_empty(batch, n_heads, self.max_len, d_k)
