@@ -18,8 +18,8 @@ from train import presets
 
 from transformer_nbdev.data import Tokenizer, pad
 from transformer_nbdev.marian import to_marian
-from transformer_nbdev.serving import to_ctranslate2
 from transformer_nbdev.performance import quantize
+from transformer_nbdev.serving import to_ctranslate2
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 systems = ["ours, fp32", "ours, bf16", "ours, int8",

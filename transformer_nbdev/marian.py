@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['halves_order', 'permute_basis', 'marian_names', 'from_marian', 'MarianTokenizer', 'to_marian']
 
-# %% ../nbs/15_marian.ipynb #d675119b
+# %% ../nbs/15_marian.ipynb #34121e33
 import importlib
 import json
 import os
@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from .data import Tokenizer
-from .encoder import activations
 from .files import new_folder, read_json
 from .inference import Translator, tokenizer_loaders
 from .transformer import Transformer, TransformerConfig
@@ -291,7 +290,7 @@ class MarianTokenizer:
 
 tokenizer_loaders["source.spm"] = MarianTokenizer.load
 
-# %% ../nbs/15_marian.ipynb #45971a45
+# %% ../nbs/15_marian.ipynb #779d6976
 def _marian_text(folder: Path) -> Any:
     "A `Tokenizer`, if the folder was written by `to_marian`; otherwise a `MarianTokenizer`."
     try:
@@ -301,14 +300,14 @@ def _marian_text(folder: Path) -> Any:
 
 
 def _marian_translator(
-    cls: type[Translator], source: str | os.PathLike, device: str | torch.device = "cpu"
+    source: str | os.PathLike, device: str | torch.device = "cpu"
 ) -> Translator:
     'A Marian folder, or a hub id such as "Helsinki-NLP/opus-mt-en-de", with its tokenizer.'
     folder = _local_folder(source)
-    return cls(from_marian(folder, device), _marian_text(folder))
+    return Translator(from_marian(folder, device), _marian_text(folder))
 
 
-setattr(Translator, "from_marian", classmethod(_marian_translator))
+Translator.from_marian = staticmethod(_marian_translator)
 
 # %% ../nbs/15_marian.ipynb #67232072
 def _marian_values(config: TransformerConfig) -> dict:
