@@ -1,4 +1,4 @@
-"Weights elsewhere: what does not teach. The parity tables themselves stand in 15_interop, 15_marian and 15_serving; here sizes, files, refusals."
+"Weights elsewhere: what does not teach. The parity tables stand in the three notebooks 15; here sizes, files, refusals."
 import json
 import pickle
 import re

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['halves_order', 'permute_basis', 'marian_names', 'from_marian', 'MarianTokenizer', 'to_marian']
 
-# %% ../nbs/15_marian.ipynb #d675119b
+# %% ../nbs/15_marian.ipynb #34121e33
 import importlib
 import json
 import os
@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from .data import Tokenizer
-from .encoder import activations
 from .files import new_folder, read_json
 from .inference import Translator, tokenizer_loaders
 from .transformer import Transformer, TransformerConfig
@@ -95,11 +94,9 @@ def _check_marian(values: dict) -> None:
     ):
         if get(option, needed) not in (needed, None):
             raise ValueError(f"{option} = {get(option)!r} is not supported, only {needed!r}")
-    if get("activation_function") not in _marian_activations:
+    if (found := get("activation_function")) not in _marian_activations:
         supported = ", ".join(_marian_activations)
-        raise ValueError(
-            f"activation_function = {get('activation_function')!r} is not supported, only {supported}"
-        )
+        raise ValueError(f"activation_function = {found!r} is not supported, only {supported}")
 
 # %% ../nbs/15_marian.ipynb #140a5542
 def _marian_config(values: dict) -> TransformerConfig:
@@ -215,21 +212,21 @@ def _local_folder(source: str | os.PathLike) -> Path:
             "try again when online, or give a folder"
         ) from error
 
-# %% ../nbs/15_marian.ipynb #0e4637c8
+# %% ../nbs/15_marian.ipynb #a7bbe52b
 def _parts_of(source: str | os.PathLike | nn.Module) -> tuple[str, dict, Callable[[], dict]]:
     "What to call a source in an error, its configuration, and how to get its tensors."
+    marian: Any = source
     if isinstance(source, nn.Module):
-        marian: Any = source
         values, more = marian.config.to_dict(), marian.generation_config.to_dict()
-        place, tensors = type(source).__name__, source.state_dict
+        place, tensors = type(source).__name__, marian.state_dict
     else:
-        place = folder = _local_folder(source)
+        folder = _local_folder(source)
         path = folder / "generation_config.json"  # kept apart by newer versions of `transformers`
         values, more = read_json(folder / "config.json"), read_json(path) if path.is_file() else {}
-        tensors = partial(_read_tensors, folder)
+        place, tensors = str(folder), partial(_read_tensors, folder)
     kept = ("forced_eos_token_id", "decoder_start_token_id")
     values |= {name: more[name] for name in kept if more.get(name) is not None}
-    return str(place), values, tensors
+    return place, values, tensors
 
 
 def from_marian(
@@ -293,7 +290,7 @@ class MarianTokenizer:
 
 tokenizer_loaders["source.spm"] = MarianTokenizer.load
 
-# %% ../nbs/15_marian.ipynb #45971a45
+# %% ../nbs/15_marian.ipynb #779d6976
 def _marian_text(folder: Path) -> Any:
     "A `Tokenizer`, if the folder was written by `to_marian`; otherwise a `MarianTokenizer`."
     try:
@@ -303,14 +300,14 @@ def _marian_text(folder: Path) -> Any:
 
 
 def _marian_translator(
-    cls: type[Translator], source: str | os.PathLike, device: str | torch.device = "cpu"
+    source: str | os.PathLike, device: str | torch.device = "cpu"
 ) -> Translator:
     'A Marian folder, or a hub id such as "Helsinki-NLP/opus-mt-en-de", with its tokenizer.'
     folder = _local_folder(source)
-    return cls(from_marian(folder, device), _marian_text(folder))
+    return Translator(from_marian(folder, device), _marian_text(folder))
 
 
-setattr(Translator, "from_marian", classmethod(_marian_translator))
+Translator.from_marian = staticmethod(_marian_translator)
 
 # %% ../nbs/15_marian.ipynb #67232072
 def _marian_values(config: TransformerConfig) -> dict:
@@ -336,7 +333,8 @@ def _marian_values(config: TransformerConfig) -> dict:
         "share_encoder_decoder_embeddings": c.tie_embeddings,
         "tie_word_embeddings": c.tie_embeddings,
         "pad_token_id": c.pad_id, "bos_token_id": c.bos_id, "eos_token_id": c.eos_id,
-        "decoder_start_token_id": c.bos_id, "forced_eos_token_id": c.eos_id if c.force_end else None,
+        "decoder_start_token_id": c.bos_id,
+        "forced_eos_token_id": c.eos_id if c.force_end else None,
     }
 
 # %% ../nbs/15_marian.ipynb #a1fc1879

@@ -164,7 +164,7 @@ class CTranslate2Translator:
         max_new_tokens: int | None = None,
         length_penalty: float = 0.0,
     ) -> Any:
-        """Translate each text; empty ones stay empty: a list; with `return_scores` also their scores.
+        """Translate each text; empty ones stay empty. With `return_scores` also their scores.
 
         Options as for `Translator.translate`, but a score is divided by length ** length_penalty.
         """
