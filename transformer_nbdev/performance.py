@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from .data import Sequences, TokenBatches
 from .engine import accelerate, race, twin_names
-from .training import TrainingConfig, Updater, pick_device
+from .runs import TrainingConfig, pick_device
+from .training import Updater
 from .transformer import Transformer, TransformerConfig, training_flops
 
 # %% ../nbs/16_performance.ipynb #6e52a3ff
@@ -83,14 +84,19 @@ def peak_memory(device: torch.device) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 # %% ../nbs/16_performance.ipynb #66ecc4c0
+def _tokens_per_second(updater: Updater, steps: int) -> float:
+    "Real target tokens a second of training updates; three before them warm up kernels and memory."
+    for _ in range(3):
+        float(updater.update(0.0)[0])
+    start = time.perf_counter()
+    done = [updater.update(0.0) for _ in range(steps)]
+    float(done[-1][0])  # waits for a GPU
+    return sum(n for _, n in done) / (time.perf_counter() - start)
+
+
 def bench(
-    config: TransformerConfig,
-    batch_tokens: int = 4096,
-    steps: int = 5,
-    precision: str = "auto",
-    compile: bool = False,
-    device: str | torch.device | None = None,
-    accelerated: bool = True,
+    config: TransformerConfig, batch_tokens: int = 4096, steps: int = 5, precision: str = "auto",
+    compile: bool = False, device: str | torch.device | None = None, accelerated: bool = True,
 ) -> dict:
     """Measure training steps on made-up sentences, plain or `accelerated`.
 
@@ -104,20 +110,15 @@ def bench(
     settings = TrainingConfig(steps=steps, lr=1e-4, precision=precision, compile=compile)
     updater = Updater(Transformer(config).train(), batches, settings, device)
     if accelerated:
-        accelerate(updater.model, bf16=updater.bf16)
-    for _ in range(3):  # warm up: kernels, memory, compilation
-        float(updater.update(0.0)[0])
-    start = time.perf_counter()
-    done = [updater.update(0.0) for _ in range(steps)]
-    float(sum(total for total, _ in done))  # waits for a GPU
-    speed = sum(n for _, n in done) / (time.perf_counter() - start)
-    lengths = (torch.as_tensor(side.lengths) for side in (source, target))
+        accelerate(updater.state.model, bf16=updater.bf16)
+    speed = _tokens_per_second(updater, steps)
+    lengths = torch.as_tensor(source.lengths), torch.as_tensor(target.lengths)
     flops = speed * training_flops(config, *lengths) / int(target.lengths.sum())
     peak = matmul_rate(device, torch.bfloat16 if updater.bf16 else torch.float32)
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "precision": "bf16" if updater.bf16 else "fp32",
-        "twins": twin_names(updater.model),
+        "twins": twin_names(updater.state.model),
         "tokens_per_second": round(speed),
         "peak_mib": round(peak_memory(device)),
         "gflops": round(flops / 1e9, 1),
