@@ -25,7 +25,7 @@ from .corpora import decode_lines, load_pairs
 from .data import Tokenizer
 from .files import write_atomically
 from .inference import Translator, corpus_scores
-from .interop import convert as convert_folder
+from .serving import convert as convert_folder
 from .performance import bench as measure
 from .quantization import quantize
 from .training import Trainer, TrainingConfig, default_device
