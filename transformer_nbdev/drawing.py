@@ -119,7 +119,7 @@ def _draw_path(axes: Axes, path: _Path, drawn: Mapping, label: str) -> None:
     upright = abs(dx) < abs(dy)
     axes.annotate(
         label, tuple(middle), (5, 0) if upright else (0, 3), textcoords="offset points",
-        fontsize=10, ha="left" if upright else "center", va="center" if upright else "bottom",
+        ha="left" if upright else "center", va="center" if upright else "bottom",
     )
 
 
@@ -182,7 +182,7 @@ def _stack(axes: Axes, x: float, name: str, boxes: list[str], n_layer: int, lit:
     for y, part in enumerate(boxes):
         face, edge = (colours[1], "black") if part in lit else ("w", "#999999")
         axes.add_patch(Rectangle((x - 1, y - 0.3), 2, 0.6, zorder=2, fc=face, ec=edge))
-        axes.text(x, y, _boxes[part], ha="center", va="center", fontsize=9.5, zorder=3)
+        axes.text(x, y, _boxes[part], ha="center", va="center", fontsize=10, zorder=3)
         axes.annotate("", (x, y - 0.3), (x, y - 0.7), arrowprops=_arrow)
 
 # %% ../nbs/B_drawing.ipynb #39b2e989
