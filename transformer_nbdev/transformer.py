@@ -28,20 +28,18 @@ from .positional_encoding import PositionalEncoding
 # %% ../nbs/09_transformer.ipynb #768969f3
 def _check_config(c: "TransformerConfig") -> None:
     "ValueError, in one sentence, for numbers that make no model."
-    sizes = "vocab_size d_model n_heads n_encoder_layers n_decoder_layers d_ff max_len"
-    for name in sizes.split():
+    for name in "vocab_size d_model n_heads n_encoder_layers n_decoder_layers d_ff max_len".split():
         if not isinstance(value := getattr(c, name), int) or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}")
     special = (c.pad_id, c.bos_id, c.eos_id)
     inside = all(isinstance(i, int) and 0 <= i < c.vocab_size for i in special)
+    known = c.activation in activations
     rules = {
         f"d_model = {c.d_model} cannot be split into n_heads = {c.n_heads} equal parts; choose "
         "n_heads among the divisors of d_model": c.d_model % c.n_heads == 0,
         f"d_model must be even, for sine and cosine; got {c.d_model}": c.d_model % 2 == 0,
         f"dropout must be at least 0 and below 1, got {c.dropout}": 0 <= c.dropout < 1,
-        f"activation must be one of {sorted(activations)}, got {c.activation!r}": (
-            c.activation in activations
-        ),
+        f"activation must be one of {sorted(activations)}, got {c.activation!r}": known,
         f"pad_id, bos_id, eos_id = {special} must lie in the vocabulary of {c.vocab_size}, "
         "eos_id apart from the others": inside and c.eos_id not in special[:2],
     }
@@ -52,11 +50,7 @@ def _check_config(c: "TransformerConfig") -> None:
 # %% ../nbs/09_transformer.ipynb #3e3c6d13
 @dataclass
 class TransformerConfig:
-    """Everything that fixes a model's shape; defaults: Vaswani et al. 2017, table 3, base model.
-
-    ValueError for sizes that are not positive, heads that do not divide the width, and ids outside
-    the vocabulary.
-    """
+    "All that fixes a model; defaults: the paper's base model. ValueError if it cannot be made."
 
     vocab_size: int  # V, one vocabulary for source and target
     d_model: int = 512  # width of the residual stream
@@ -115,18 +109,16 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         c = self.config = config
-        tied = c.tie_embeddings
         words = (c.vocab_size, c.d_model, c.pad_id, c.scale_embeddings)
         self.embedding = TokenEmbedding(*words)
-        self.target_embedding = self.embedding if tied else TokenEmbedding(*words)
+        self.target_embedding = self.embedding if c.tie_embeddings else TokenEmbedding(*words)
         self.positions = PositionalEncoding(c.d_model, c.max_len)
         self.dropout = nn.Dropout(c.dropout)
         layer = (c.d_model, c.n_heads, c.d_ff, c.dropout, c.norm_first, c.activation, c.bias)
         self.encoder = Encoder(c.n_encoder_layers, *layer, c.final_norm)
         self.decoder = Decoder(c.n_decoder_layers, *layer, c.final_norm)
-        self.output = OutputProjection(
-            c.d_model, c.vocab_size, self.embedding.weight if tied else None, c.output_bias
-        )
+        weight = self.embedding.weight if c.tie_embeddings else None
+        self.output = OutputProjection(c.d_model, c.vocab_size, weight, c.output_bias)
 
     @property
     def device(self) -> torch.device:
@@ -153,10 +145,7 @@ class Transformer(nn.Module):
         return self.output(self.decoder(y, memory, memory_mask))
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Source ids `(B, S)`, target ids `(B, T)` from `bos_id` on → logits `(B, T, V)`.
-
-        Row t predicts token t + 1. ValueError if the two are not as many, not 2-D, or empty.
-        """
+        "Ids `(B, S)`, and `(B, T)` from `bos_id` on → logits `(B, T, V)`; row t is for token t + 1."
         return self.output(self.hidden(src, tgt))
 
     def hidden(self, src: Tensor, tgt: Tensor) -> Tensor:
@@ -164,31 +153,22 @@ class Transformer(nn.Module):
         _check_ids("src", src)
         _check_ids("tgt", tgt)
         if src.shape[0] != tgt.shape[0]:
-            raise ValueError(
-                f"src has {src.shape[0]} rows and tgt {tgt.shape[0]}; they must be pairs"
-            )
+            raise ValueError(f"src has {src.shape[0]} rows, tgt {tgt.shape[0]}: no pairs")
         memory = self.encode(src)
-        y = self._embed(self.target_embedding, tgt)
-        return self.decoder(y, memory, self.source_mask(src))
+        return self.decoder(self._embed(self.target_embedding, tgt), memory, self.source_mask(src))
 
     def loss(
         self, src: Tensor, tgt: Tensor, epsilon: float = 0.1, reduction: str = "mean"
     ) -> Tensor:
-        """Smoothed cross entropy of target ids `(B, T)`, end token included, given source `(B, S)`.
-
-        The decoder reads the target shifted right; over the real tokens, in nats.
-        """
+        "In nats a real token: target ids `(B, T)`, end token included, given source ids `(B, S)`."
         x = self.hidden(src, shift_right(tgt, self.config.bos_id))
         return self.output.loss(x, tgt, epsilon, self.config.pad_id, reduction)
 
     def start(self, src: Tensor, max_len: int) -> DecoderState:
-        """Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens.
-
-        A batch without padding needs no mask.
-        """
+        "Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens."
         _check_ids("src", src)
         real = self.source_mask(src)
-        mask = None if bool(real.all()) else real
+        mask = None if bool(real.all()) else real  # without padding none is needed
         memory = self.encoder(self._embed(self.embedding, src), mask)
         return self.decoder.start(memory, mask, max_len)
 
@@ -208,16 +188,8 @@ class Transformer(nn.Module):
         device: str | torch.device = "cpu",
         dtype: torch.dtype | None = None,
     ) -> "Transformer":
-        """Load what `save_pretrained` wrote, in evaluation mode, in the file's type or in `dtype`.
-
-        ValueError, naming file and fault, when it is not such a folder.
-        """
-        folder = Path(folder)
-        model = cls(_read_config(folder / "config.json"))
-        tensors = _read_weights(folder / "model.safetensors", model)
-        for name, parameter in model.named_parameters():
-            parameter.data = tensors[name].clone()  # the file may be replaced while the model lives
-        return model.to(device=device, dtype=dtype).eval()
+        "Load a folder, for evaluation, in its own type or in `dtype`; ValueError: file and fault."
+        return _read_model(cls, Path(folder)).to(device=device, dtype=dtype).eval()
 
 # %% ../nbs/09_transformer.ipynb #b3418a17
 def count_parameters(model: nn.Module) -> int:
@@ -228,8 +200,7 @@ def count_parameters(model: nn.Module) -> int:
 def training_flops(config: TransformerConfig, src_lengths: Tensor, tgt_lengths: Tensor) -> float:
     """Floating-point operations of one training step on sentences of these lengths `(B,)`.
 
-    Matrix products only, two operations a multiply-add, backward twice forward; the causal half is
-    not discounted.
+    Matrix products only, a multiply-add is two; the causal half is not discounted.
     """
     c, s, t = config, src_lengths.double(), tgt_lengths.double()
     square, mixed = c.d_model**2, c.d_model * c.d_ff
@@ -239,14 +210,20 @@ def training_flops(config: TransformerConfig, src_lengths: Tensor, tgt_lengths: 
     return float(6 * (s.sum() * per_source + t.sum() * per_target) + 12 * c.d_model * pairs.sum())
 
 # %% ../nbs/09_transformer.ipynb #3fe98ef6
-def _check_finite(path: Path, tensors: dict[str, Tensor]) -> None:
-    "ValueError that names the first tensor which is not made of finite floating-point numbers."
-    for name, tensor in tensors.items():
-        floats = tensor.is_floating_point() and tensor.itemsize > 1
-        if not (floats and tensor.isfinite().all()):
+def _check_weights(path: Path, tensors: dict[str, Tensor], model: Transformer) -> None:
+    "ValueError that names the first tensor that is not the model's, or not finite."
+    needed = dict(model.named_parameters())
+    for name in sorted(tensors.keys() | needed.keys()):
+        found, wanted = (tuple(x[name].shape) if name in x else None for x in (tensors, needed))
+        if found != wanted:
             raise ValueError(
-                f"{path}: {name} ({tensor.dtype}) holds NaN, infinity or no floats, so this is no "
-                "model: it is neither saved nor loaded; go back to an earlier checkpoint"
+                f"{path} does not fit its config.json: {name} is {found}, the model needs {wanted}"
+            )
+        tensor = tensors[name]
+        if not (tensor.is_floating_point() and tensor.itemsize > 1 and tensor.isfinite().all()):
+            raise ValueError(
+                f"{path}: {name} ({tensor.dtype}) holds NaN, infinity or no floats: this is no "
+                "model, it is neither saved nor loaded; go back to an earlier checkpoint"
             )
 
 
@@ -254,46 +231,33 @@ def _write_model(model: Transformer, folder: Path) -> None:
     "The two files of a model folder. `named_parameters` yields a shared matrix once."
     from safetensors.torch import save_file
 
-    config = {"model_type": "transformer_nbdev", **asdict(model.config)}
-    text = json.dumps(config, indent=2) + "\n"
+    path = folder / "model.safetensors"
+    text = json.dumps({"model_type": "transformer_nbdev", **asdict(model.config)}, indent=2) + "\n"
     tensors = {name: p.detach().contiguous() for name, p in model.named_parameters()}
-    _check_finite(folder / "model.safetensors", tensors)
+    _check_weights(path, tensors, model)
     write_atomically(folder / "config.json", lambda path: path.write_text(text))
-    write_atomically(folder / "model.safetensors", lambda path: save_file(tensors, path))
+    write_atomically(path, lambda path: save_file(tensors, path))
 
 # %% ../nbs/09_transformer.ipynb #060cec79
-def _read_config(path: Path) -> TransformerConfig:
-    "The configuration in a model folder, or a ValueError that names what is wrong with it."
-    values = read_json(path)
-    if values.pop("model_type", None) != "transformer_nbdev":
-        raise ValueError(f"{path} is not of this package: model_type is not transformer_nbdev")
-    try:
-        return TransformerConfig(**values)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
-
-# %% ../nbs/09_transformer.ipynb #c0de4620
-def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
-    "The tensors in a weights file, or a ValueError that names the first that does not fit `model`."
+def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
+    "The model in a folder, or a ValueError that names the file and what is wrong with it."
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    path = folder / "config.json"
+    values = read_json(path)
     try:
+        if values.pop("model_type", None) != "transformer_nbdev":
+            raise ValueError("its model_type is not transformer_nbdev")
+        model = kind(TransformerConfig(**values))
+        path = folder / "model.safetensors"
         tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"{path} is missing, truncated or not a safetensors file ({error}); copy it again"
-        ) from error
-    pairs = tensors.items(), model.named_parameters()
-    found, needed = ({name: tuple(tensor.shape) for name, tensor in x} for x in pairs)
-    for name in sorted(found.keys() | needed.keys()):
-        if found.get(name) != needed.get(name):
-            raise ValueError(
-                f"{path} does not fit its config.json: {name} is {found.get(name, 'nothing')}, "
-                f"the model needs {needed.get(name, 'nothing')}"
-            )
-    _check_finite(path, tensors)
-    return tensors
+    except (ValueError, TypeError, OSError, SafetensorError) as error:
+        raise ValueError(f"{path} is missing, damaged or of another program: {error}") from error
+    _check_weights(path, tensors, model)
+    for name, parameter in model.named_parameters():
+        parameter.data = tensors[name].clone()  # the file may be replaced while the model lives
+    return model
 
 # %% ../nbs/09_transformer.ipynb #335f06ed
 @torch.no_grad()
@@ -306,22 +270,16 @@ def attention_maps(
     `(B, h, T, S)`. A model that is an encoder alone takes no `tgt`.
     """
     maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
-
     attentions = {
         module: "cross" if "cross" in name else name.split(".")[0]
         for name, module in model.named_modules()
         if isinstance(module, MultiHeadAttention)
     }
 
-    def ask(module, args, kwargs):
-        return args, {**kwargs, "need_weights": True}
+    def look(module, args, kwargs):
+        maps[attentions[module]].append(module.forward(*args, **kwargs, need_weights=True)[1])
 
-    def keep(module, args, output):
-        maps[attentions[module]].append(output[1])
-        return output[0]
-
-    hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in attentions]
-    hooks += [module.register_forward_hook(keep) for module in attentions]
+    hooks = [m.register_forward_pre_hook(look, with_kwargs=True) for m in attentions]
     training = model.training
     try:
         model.eval()(*(ids for ids in (src, tgt) if ids is not None))
