@@ -1,4 +1,4 @@
-"Weights elsewhere: what does not teach. The parity tables stand in the three notebooks 15; here sizes, files, refusals."
+"Weights elsewhere: what does not teach. The parity tables stand in the three notebooks 15; here files and refusals."
 import json
 import pickle
 import re
