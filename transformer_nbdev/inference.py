@@ -66,9 +66,6 @@ def _limits(model: Transformer, src: Tensor, most: int | Tensor, least: int) -> 
     return limits.expand(n), high
 
 # %% ../nbs/12_inference.ipynb #05c78f3c
-_Moved = tuple[Tensor, Tensor | None]  # rows and sentences that go on, for `DecoderState.select`
-
-
 class _Search:
     """One loop for all searches, and where each sentence stands: K open hypotheses, the result.
 
@@ -84,8 +81,8 @@ class _Search:
         self.alive = torch.arange(n, device=src.device)  # the sentences still written
         self.ids = src.new_full((n * k,), c.bos_id)  # the newest token of each row
         self.found = src.new_full((n, longest), c.pad_id)  # the results, and their scores
-        self.scores = next(model.parameters()).new_full((n,), -torch.inf)
-        self.scores = self.scores.to(torch.promote_types(self.scores.dtype, torch.float32))
+        dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+        self.scores = torch.full((n,), -torch.inf, dtype=dtype, device=src.device)
         self.tokens = self.found[:, None].repeat(1, k, 1)  # of the open hypotheses
         self.total = torch.zeros_like(self.scores)[:, None].repeat(1, k)  # their log-probabilities
 
@@ -109,10 +106,10 @@ class _Search:
             self.model.train(training)
         return self.found[:, : t + 1], self.scores
 
-    def advance(self, t: int, log_probs: Tensor, last: Tensor) -> _Moved | None:
-        "Write token t of each row, `log_probs` `(rows, V)`. None if nothing moves."
-        self.ids = self.choose(log_probs)
-        self.total += log_probs.gather(1, self.ids[:, None])
+    def advance(self, t: int, log_p: Tensor, last: Tensor) -> tuple[Tensor, Tensor | None] | None:
+        "Write token t of each row; which rows and sentences go on, None if nothing moves."
+        self.ids = self.choose(log_p)
+        self.total += log_p.gather(1, self.ids[:, None])
         self.tokens[:, 0, t] = self.ids
         going = ((self.ids != self.model.config.eos_id) & ~last).nonzero()[:, 0]
         if len(going) == len(self.ids):
@@ -143,11 +140,11 @@ class _BeamSearch(_Search):
 
     alpha = 0.6  # of the length penalty
 
-    def advance(self, t: int, log_probs: Tensor, last: Tensor) -> _Moved:
+    def advance(self, t: int, log_p: Tensor, last: Tensor) -> tuple[Tensor, Tensor | None]:
         "Of the best 2K continuations some are over, and K others stay open."
         if t == 0:
             self.total[:, 1:] = -torch.inf  # all beams begin alike: one lives
-        top, beam, token = _best_continuations(log_probs, self.total, 2 * self.k)
+        top, beam, token = _best_continuations(log_p, self.total, 2 * self.k)
         over = (token == self.model.config.eos_id) | last[:, None]
         finished = top.masked_fill(~over, -torch.inf)[:, : self.k]
         self._finish(t, finished / _length_penalty(t + 1, self.alpha), beam, token)
@@ -162,7 +159,7 @@ class _BeamSearch(_Search):
         self.found[rows] = self.tokens[better, beam[better, winner]]
         self.found[rows, t], self.scores[rows] = token[better, winner], value[better]
 
-    def _keep(self, t: int, beam: Tensor, token: Tensor) -> _Moved:
+    def _keep(self, t: int, beam: Tensor, token: Tensor) -> tuple[Tensor, Tensor | None]:
         "Append tokens to their beams, in sentences whose best open hypothesis can still win."
         limits, scores = self.limits[self.alive], self.scores[self.alive]
         ends = limits.to(scores), limits.clamp(max=t + 2).to(scores)  # longest, shortest
