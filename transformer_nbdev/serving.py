@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['to_ctranslate2', 'CTranslate2Translator', 'convert']
 
-# %% ../nbs/15_serving.ipynb #ba238e74
+# %% ../nbs/15_serving.ipynb #20d00b78
 import copy
 import json
 import os
@@ -24,7 +24,14 @@ from .files import new_folder, read_json
 from .inference import tokenizer_loaders
 from .interop import TorchTransformer, from_torch, to_torch
 from transformer_nbdev.marian import (
-    _check_finite, _extra, _local_folder, _marian_text, _read_tensors, _take, from_marian, to_marian
+    _check_finite,
+    _extra,
+    _local_folder,
+    _marian_text,
+    _read_tensors,
+    _take,
+    from_marian,
+    to_marian,
 )
 from .transformer import Transformer, TransformerConfig
 
