@@ -145,7 +145,7 @@ class Transformer(nn.Module):
         return self.output(self.decoder(y, memory, memory_mask))
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        "Ids `(B, S)`, and `(B, T)` from `bos_id` on → logits `(B, T, V)`; row t is for token t + 1."
+        "Ids `(B, S)`, and `(B, T)` from `bos_id` on → logits `(B, T, V)`; row t: token t + 1."
         return self.output(self.hidden(src, tgt))
 
     def hidden(self, src: Tensor, tgt: Tensor) -> Tensor:
