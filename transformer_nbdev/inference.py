@@ -273,7 +273,7 @@ def _length_batches(lengths: list[int], max_tokens: int) -> list[list[int]]:
     return batches
 
 # %% ../nbs/12_inference.ipynb #7439973a
-# By the file that is read. A notebook further up, with tokenizers of its own, adds them here.
+# By the file that is read. A later notebook, with tokenizers of its own, adds them here.
 tokenizer_loaders: dict[str, Callable[..., Any]] = {"tokenizer.json": Tokenizer.load}
 
 
