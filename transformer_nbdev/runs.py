@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # %% ../nbs/E_runs.ipynb #4f7a0ed6
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer_nbdev.files import (
     Progress,
