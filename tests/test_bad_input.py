@@ -725,7 +725,7 @@ def test_the_metrics_do_not_fit_on_the_disk(tmp_path):
     lines = path.read_text().splitlines()
     with small_files(path.stat().st_size + 10), refused(OSError, path):
         resumed = trainer(tmp_path)
-        resumed.step = 2
+        resumed.state.step = 2
         resumed.log(loss=1.0, lr=1.0, tokens_per_second=1)
     assert [r["step"] for r in trainer(tmp_path).resume().history] == [1, 2]
     assert path.read_text().splitlines() == lines
