@@ -3,7 +3,7 @@
 PYTHON ?= python3
 PORT ?= 8888
 BIN := .venv/bin
-# Two threads; freed memory is kept (see 11_training). No busy waiting between parallel sections: tests and notebooks
+# Two threads; freed memory is kept (see 16_engine). No busy waiting between parallel sections: tests and notebooks
 # share the machine. A benchmark has it for itself.
 export OMP_NUM_THREADS ?= 2
 lab test readme: export GOMP_SPINCOUNT ?= 2000

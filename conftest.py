@@ -16,7 +16,10 @@ def _execute(self, cell_input=None, allow_stdin=None):
 RunningKernel.execute_cell_input = _execute
 
 
-needed = {"15_interop.ipynb": ("transformers", "sentencepiece", "ctranslate2")}
+needed = {
+    "15_marian.ipynb": ("transformers", "sentencepiece"),
+    "15_serving.ipynb": ("transformers", "sentencepiece", "ctranslate2"),
+}
 
 
 def pytest_collection_modifyitems(items):

@@ -16,6 +16,7 @@ stages = {
         *pytest, "--nbval", "--nbval-current-env", "--nbval-sanitize-with", ".ci/sanitize.cfg",
         "--nbval-cell-timeout", "600", "nbs"],
     "tests": [*pytest, "tests"],
+    "types": [python, "-m", "mypy"],
     "lint": [python, "-m", "ruff", "check", "."],
 }
 # The notebooks must not need the network: requests go to a port where nobody listens.

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from common import cli, save
 
-from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs, multi30k
+from transformer_nbdev.corpora import multi30k
+from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--data", help="folder with Multi30k; default: $MULTI30K, or downloaded")

@@ -1,4 +1,4 @@
-"""Training steps: ours beside torch.nn.Transformer, Hugging Face Marian and x-transformers.
+"""Training steps: ours, accelerated and plain, beside torch.nn.Transformer, Hugging Face Marian and x-transformers.
 
     pip install -e '.[bench]'
     python benchmarks/train.py --preset small --precision fp32 bf16
@@ -9,6 +9,7 @@ is a process of its own, rounds are interleaved. Results go to benchmarks/result
 import argparse
 import contextlib
 import json
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +19,10 @@ from torch import nn
 
 from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoder import shift_right
-from transformer_nbdev.interop import _marian_values, to_torch
+from transformer_nbdev.engine import accelerate, twin_names
+from transformer_nbdev.interop import to_torch
+from transformer_nbdev.marian import to_marian
 from transformer_nbdev.performance import caption_like
-from transformer_nbdev.training import TrainingConfig, Updater
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 presets = {  # the sizes that are compared; all post-norm and tied, as all systems can be
@@ -29,7 +31,7 @@ presets = {  # the sizes that are compared; all post-norm and tied, as all syste
     "big": dict(vocab_size=37_000, d_model=1024, n_heads=16, d_ff=4096),
     "tiny": dict(vocab_size=300, d_model=32, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, d_ff=64),
 }
-systems = ["ours", "torch.nn", "marian-eager", "marian-sdpa", "x-transformers"]
+systems = ["ours", "ours-plain", "torch.nn", "marian-eager", "marian-sdpa", "x-transformers"]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--preset", nargs="+", choices=presets, default=["small", "base"])
 parser.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
@@ -48,10 +50,11 @@ class MarianLogits(nn.Module):
 
     def __init__(self, config: TransformerConfig, attention: str):
         super().__init__()
-        from transformers import MarianConfig, MarianMTModel
+        from transformers import MarianMTModel
 
-        values = {k: v for k, v in _marian_values(config).items() if k not in ("architectures", "model_type")}
-        self.model = MarianMTModel._from_config(MarianConfig(**values), attn_implementation=attention)
+        with tempfile.TemporaryDirectory() as folder:
+            to_marian(Transformer(config), f"{folder}/marian")
+            self.model = MarianMTModel.from_pretrained(f"{folder}/marian", attn_implementation=attention)
 
     def forward(self, src, tgt):
         real = (src != 0).long()
@@ -90,12 +93,11 @@ def prepare(name: str, preset: str, precision: str, batch_tokens: int, steps: in
     torch.manual_seed(0)
     config = TransformerConfig(**presets[preset], dropout=0.1)
     batches = TokenBatches(*caption_like(20_000, config.vocab_size), batch_tokens)
-    training = TrainingConfig(steps=10**6, lr=1e-4, warmup=10, ema=0.0, precision=precision, compile=compiled)
+    ours = name.startswith("ours")
+    model = (Transformer(config) if ours else peer(name, config)).to(device).train()
     if name == "ours":
-        updater = Updater(Transformer(config).train(), batches, training, device)
-        return lambda: finish([updater.update(0.0) for _ in range(steps)], device)
-    model = peer(name, config).to(device).train()
-    model = torch.compile(model, dynamic=True) if compiled else model
+        accelerate(model, bf16=precision == "bf16")
+    compute = torch.compile(model.loss if ours else model, dynamic=True) if compiled else model.loss if ours else model
     options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
     optimizer = torch.optim.AdamW(model.parameters(), **options)
     autocast = torch.autocast(device.split(":")[0], torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
@@ -103,17 +105,20 @@ def prepare(name: str, preset: str, precision: str, batch_tokens: int, steps: in
     def update():
         batch = batches.next().to(device)
         with autocast:
-            logits = model(batch.src, shift_right(batch.tgt))
-            loss = F.cross_entropy(
-                logits.flatten(0, 1), batch.tgt.flatten(), ignore_index=0, label_smoothing=0.1, reduction="sum"
-            )
+            if ours:
+                loss = compute(batch.src, batch.tgt, 0.1, "sum")
+            else:
+                logits = compute(batch.src, shift_right(batch.tgt)).flatten(0, 1)
+                options = dict(ignore_index=0, label_smoothing=0.1, reduction="sum")
+                loss = F.cross_entropy(logits, batch.tgt.flatten(), **options)
         (loss / batch.n_tokens).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return loss.detach(), batch.n_tokens
 
-    return lambda: finish([update() for _ in range(steps)], device)
+    twins = {"twins": twin_names(model)} if ours else {}
+    return lambda: {**finish([update() for _ in range(steps)], device), **twins}
 
 
 def finish(done: list, device: str) -> dict:

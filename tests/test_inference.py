@@ -1,11 +1,14 @@
 "Translations do not depend on what else is in the batch, nor on saving and loading."
 import pytest
 import torch
-from helpers import needs_gpu, sentences
+from helpers import needs_gpu, refused, sentences, tiny_model
 from torch import Tensor
 
+from transformer_nbdev.attention import causal_mask
 from transformer_nbdev.data import pad
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.decoder import Decoder, shift_right
+from transformer_nbdev.inference import Translator, beam_search
+from transformer_nbdev.transformer import Transformer
 
 searches = pytest.mark.parametrize("beam_size", [1, 4])
 unseen = [source for source, _ in sentences(40, seed=9)]
@@ -107,8 +110,115 @@ def test_any_iterable_of_texts(translator):
 
 @pytest.mark.parametrize("text", ["<pad> <eos> <bos>", "\0", "🜁" * 9, "e\u0301", "x" * 60])
 def test_strange_texts(translator, text):
-    assert isinstance(translator.translate([text])[0], str)
-    assert "four" in unseen[0] or translator.translate([text, "four"])[1] != ""
+    found = translator.translate([text, "four"])
+    assert isinstance(found[0], str) and found[1] == translator.translate(["four"])[0] != ""
+
+
+src = torch.tensor([[3, 4, 5, 2, 0], [6, 7, 8, 9, 2], [5, 2, 0, 0, 0]])
+
+
+def written(model: Transformer, rows: Tensor, sentence_of_row: list[int]) -> Tensor:
+    "Logits of every position of `rows` `(R, T)` by teacher forcing, each row with its own source."
+    return model(src[sentence_of_row], rows)
+
+
+@searches
+def test_a_search_in_training_mode_switches_dropout_off_and_on(beam_size):
+    model = tiny_model(dropout=0.5)
+    expected, scores = model.generate(src, 6, beam_size=beam_size, return_scores=True)
+    model.train()
+    for _ in range(3):
+        found = model.generate(src, 6, beam_size=beam_size, return_scores=True)
+        assert torch.equal(found[0], expected) and torch.equal(found[1], scores)
+        found = beam_search(model, src, 4, 6)
+        assert torch.equal(found[1], beam_search(tiny_model(dropout=0.5), src, 4, 6)[1])
+        assert model.training and model.decoder.layers[0].residual1.dropout.training
+    with refused(ValueError, "src"):
+        beam_search(model, src[:0], 2)
+    assert model.training  # after an error, too
+
+
+def test_beam_search_refuses_what_generate_refuses():
+    model = tiny_model()
+    for options, *words in (
+        (dict(max_new_tokens=0), "max_new_tokens", 0),
+        (dict(max_new_tokens=65), "max_new_tokens", 64, 65),
+        (dict(max_new_tokens=torch.tensor([3, 4])), "max_new_tokens", "(2,)"),
+        (dict(max_new_tokens=torch.tensor([3, 0, 4])), "max_new_tokens"),
+        (dict(max_new_tokens=3, min_new_tokens=4), "min_new_tokens", 4),
+        (dict(beam_size=0), "beam_size", 0),
+        (dict(beam_size=-1), "beam_size", -1),
+        (dict(length_penalty=float("nan")), "length_penalty", "nan"),
+        (dict(length_penalty=float("-inf")), "length_penalty", "-inf"),
+        (dict(length_penalty=1000.0), "length_penalty", 1000),
+    ):
+        with refused(ValueError, *words):
+            beam_search(model, src, **options)
+
+
+@torch.no_grad()
+def test_hypotheses_read_the_memory_of_their_own_sentence():
+    model, of_row = tiny_model().double(), [0, 0, 1, 1, 2, 2]
+    rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
+    state = model.start(src, 4)
+    found = torch.stack([model.step(rows[:, t], state) for t in range(4)], 1)
+    expected = written(model, rows, of_row)
+    assert (found - expected).abs().max() < 1e-10
+    assert (found - written(model, rows, [0, 1, 2, 0, 1, 2])).abs().max() > 1e-3
+    layer, memory = model.decoder.layers[0], model.encode(src)
+    with refused(ValueError, 5, 3):
+        layer.read_memory(torch.zeros(5, 1, 16).double(), memory, None)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sentences", [[1, 2], [2, 0], [1]])
+def test_select_moves_pasts_memories_and_masks_together(sentences):
+    model = tiny_model().double()
+    rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
+    state = model.start(src, 4)
+    for t in range(3):
+        model.step(rows[:, t], state)
+    kept = [2 * s + k for s in sentences for k in (1, 1)]  # both continue the second hypothesis
+    state.select(torch.tensor(kept), torch.tensor(sentences))
+    past = torch.cat([rows[kept, :3], rows[: len(kept), 3:]], 1)
+    found = model.step(past[:, 3], state)
+    expected = written(model, past, [s for s in sentences for _ in (0, 1)])[:, 3]
+    assert (found - expected).abs().max() < 1e-10
+    assert state.memory_mask.shape[0] == len(sentences)
+
+
+@torch.no_grad()
+def test_several_positions_at_once_enter_the_cache_causally():
+    torch.manual_seed(0)
+    decoder, x, memory = Decoder(2, 16, 4, 32).eval(), torch.randn(2, 7, 16), torch.randn(2, 5, 16)
+    state = decoder.start(memory, None, 7)
+    found = torch.cat([decoder.step(part, state) for part in x.split([3, 1, 3], 1)], 1)
+    assert (found - decoder(x, memory)).abs().max() < 1e-5
+
+
+def test_what_a_decoder_refuses():
+    decoder, x, memory = Decoder(1, 16, 4, 32).eval(), torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+    full = decoder.start(memory, None, max_len=1)
+    decoder.step(x[:, :1], full)
+    for attempt, *words in (
+        (lambda: shift_right(torch.tensor([3, 4, 5])), "ids", "(3,)"),
+        (lambda: decoder(torch.randn(2, 5, 12), memory), 16, 12),
+        (lambda: decoder(torch.randn(5, 4, 16), memory), 5, 2),
+        (lambda: decoder(x, memory, causal_mask(5)), "mask", "(5, 5)"),
+        (lambda: decoder.step(x[:, 1:2], full), "max_len"),
+    ):
+        with refused((ValueError,), *words):
+            attempt()
+
+
+@searches
+def test_extremes(beam_size):
+    model = tiny_model()
+    greedy = model.generate(src, 5)
+    for temperature in (1e-30, 1e-320):
+        assert torch.equal(model.generate(src, 5, do_sample=True, temperature=temperature), greedy)
+    out, scores = model.generate(src, 1, beam_size=beam_size, return_scores=True)
+    assert out.shape == (3, 1) and scores.isfinite().all()
 
 
 @needs_gpu

@@ -1,4 +1,4 @@
-"Weights elsewhere: what does not teach. The parity table itself stands in 15_interop; here sizes, files, refusals."
+"Weights elsewhere: what does not teach. The parity tables stand in the three notebooks 15; here sizes, files, refusals."
 import json
 import pickle
 import re
@@ -10,7 +10,8 @@ import torch
 from helpers import cli, environment, sentences, sizes
 from torch import nn
 
-from transformer_nbdev import interop
+from transformer_nbdev import marian as marian_module
+from transformer_nbdev import serving
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.decoder import Decoder, DecoderLayer
 from transformer_nbdev.embedding import TokenEmbedding
@@ -66,7 +67,7 @@ def test_marian_of_base_size(activation, tied):
     theirs = marian(
         activation_function=activation, share_encoder_decoder_embeddings=tied, tie_word_embeddings=tied
     )
-    ours = interop.from_marian(theirs)
+    ours = marian_module.from_marian(theirs)
     src, tgt = torch.randint(1, 499, (2, 20)), torch.randint(1, 499, (2, 15))
     src[1, 12:], tgt[:, 0] = 499, 499
     for dtype, bar in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
@@ -137,7 +138,7 @@ def test_every_kind_of_folder_by_the_command_line(tmp_path):
     for name, p in model.named_parameters():
         again = Transformer.from_pretrained(tmp_path / "again").state_dict()[name]
         assert torch.equal(p, again), name
-    assert interop.CTranslate2Translator(tmp_path / "served").translate(["", texts[0]])[0] == ""
+    assert serving.CTranslate2Translator(tmp_path / "served").translate(["", texts[0]])[0] == ""
 
 
 @pytest.mark.parametrize("arguments, words", [
@@ -161,8 +162,8 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path, arguments, words):
 
 
 @pytest.mark.parametrize("write", [
-    lambda m, t, folder: interop.to_marian(m, folder, t),
-    lambda m, t, folder: interop.to_ctranslate2(m, folder, t),
+    lambda m, t, folder: marian_module.to_marian(m, folder, t),
+    lambda m, t, folder: serving.to_ctranslate2(m, folder, t),
 ], ids=["marian", "ctranslate2"])
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, write):
     def full(*_):
@@ -171,7 +172,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, write):
     model, tokenizer = post_norm()
     for name in ("save", "_save"):
         monkeypatch.setattr(Tokenizer, name, full, raising=False)
-    monkeypatch.setattr(interop, "_save_fast_tokenizer", full)
+    monkeypatch.setattr(marian_module, "_save_fast_tokenizer", full)
     with pytest.raises(OSError, match="nothing was left behind"):
         write(model, tokenizer, tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -187,7 +188,7 @@ def test_a_pickle_that_runs_code_is_refused(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"model.shared.weight": Evil()}))
     with pytest.raises(ValueError, match="pytorch_model.bin"):
-        interop.from_marian(tmp_path)
+        marian_module.from_marian(tmp_path)
 
 
 def test_the_hub_is_asked_only_for_a_hub_id_and_fails_in_one_sentence(tmp_path):
@@ -197,17 +198,17 @@ def test_the_hub_is_asked_only_for_a_hub_id_and_fails_in_one_sentence(tmp_path):
     assert re.search(r"^OSError: could not fetch Helsinki-NLP/opus-mt-en-de from the Hugging", run.stderr, re.M)
     for name in ("my_folder", "./a/b", "a/b/c", "../a"):
         with pytest.raises(ValueError, match="no folder"):
-            interop.from_marian(name)
+            marian_module.from_marian(name)
 
 
 def test_without_the_extra_everything_else_works(tmp_path):
     model, tokenizer = post_norm()
-    interop.to_marian(model, tmp_path / "marian", tokenizer)
+    marian_module.to_marian(model, tmp_path / "marian", tokenizer)
     program = f"""
 import sys
 sys.modules.update(transformers=None, sentencepiece=None, ctranslate2=None, huggingface_hub=None)
 from transformer_nbdev import CTranslate2Translator, Translator, from_marian, to_ctranslate2, to_torch
-from transformer_nbdev.interop import MarianTokenizer
+from transformer_nbdev.marian import MarianTokenizer
 to_torch(from_marian({str(tmp_path / "marian")!r}))
 print(len(Translator.from_marian({str(tmp_path / "marian")!r}).translate(["one", "two"], max_new_tokens=5)))
 ours = Translator.from_marian({str(tmp_path / "marian")!r})

@@ -24,10 +24,10 @@ def cells(path: Path, kind: str) -> list[dict]:
     return [cell for cell in content["cells"] if cell["cell_type"] == kind]
 
 
-def number(path: Path) -> int:
-    "The number that a notebook's name begins with; the index stands after all others."
-    found = re.match(r"\d+", path.name)
-    return int(found[0]) if found else 1000
+def place(path: Path) -> tuple[int, str]:
+    "Where a notebook stands: tools (letters), then the numbers in the order of their names, the index last."
+    floor = 0 if re.match(r"[A-Z]_", path.name) else 1 if path.name[0].isdigit() else 2
+    return floor, path.name
 
 
 def code(path: Path) -> str:
@@ -36,13 +36,13 @@ def code(path: Path) -> str:
     return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in lines)
 
 
-def numbers_of_modules() -> dict[str, int]:
+def makers() -> dict[str, Path]:
     "Which notebook exports which module."
     found = {}
     for path in notebooks:
         for cell in cells(path, "code"):
             if match := re.search(r"^#\| *default_exp +(\S+)", "".join(cell["source"]), re.M):
-                found[match[1]] = number(path)
+                found[match[1]] = path
     return found
 
 
@@ -51,7 +51,8 @@ def homes() -> dict[str, str]:
     tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
     return {
         alias.name: node.module.split(".")[-1]
-        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+        for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("transformer_nbdev.")
+        for alias in node.names
     }
 
 
@@ -74,16 +75,60 @@ def own_imports(tree: ast.AST) -> set[str]:
 
 
 @each_notebook
-def test_a_notebook_imports_from_smaller_numbers_only(path):
-    numbers = numbers_of_modules()
-    numbers["the whole package"] = max(numbers[module] for module in homes().values())
-    wrong = {m for m in own_imports(ast.parse(code(path))) if numbers.get(m, 999) >= number(path)}
-    assert not wrong, f"{path.name} imports {wrong}, made by itself or a later notebook"
+def test_arrows_of_import_go_down(path):
+    "A notebook imports tools and smaller numbers, a tool only earlier tools; so there is no cycle either."
+    made_by = makers()
+    above = {m for m in own_imports(ast.parse(code(path))) if m in made_by and place(made_by[m]) >= place(path)}
+    assert not above, f"{path.name} imports {above}, made by itself or above it"
+    if place(path)[0] == 0:
+        numbered = {m for m in own_imports(ast.parse(code(path))) if place(made_by[m])[0]}
+        assert not numbered, f"the tool {path.name} imports {numbered}"
+    whole = "the whole package" in own_imports(ast.parse(code(path)))
+    assert not whole or place(path) > place(made_by["quantization"]), f"{path.name} imports the whole package"
 
 
 def test_every_module_comes_from_a_notebook():
     names = {path.stem for path in modules} - {"__init__"}
-    assert names == set(numbers_of_modules())
+    assert names == set(makers())
+
+
+course = "embedding positional_encoding attention multi_head encoder decoder output_loss optimisation transformer data " \
+    "training inference classification".split()
+
+
+def test_modules_are_short_and_the_course_is():
+    lines = {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in modules}
+    assert {name: n for name, n in lines.items() if n > 400} == {}
+    assert sum(lines[name] for name in course) <= 2500
+
+
+@each_module
+def test_functions_fit_in_the_eye(path):
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, kinds)]
+    long = {n.name: n.end_lineno - n.lineno + 1 for n in nodes if n.end_lineno - n.lineno + 1 > 40}
+    assert not long, f"{path.name}: {long}"
+
+
+@pytest.mark.parametrize("name", course)
+def test_the_course_is_plain(name):
+    "No private operator, no derivative written for speed, no question of which processor this is."
+    text = (package / f"{name}.py").read_text(encoding="utf-8")
+    found = re.findall(r"torch\._\w+|torch\.ops\.\w+|autograd\.Function|mkldnn|get_cpu_capability", text)
+    assert not found, f"{name}: {found}"
+
+
+def test_exercises_need_no_torch_and_no_pictures():
+    program = "import sys, transformer_nbdev.exercises; print({'torch', 'matplotlib'} & set(sys.modules))"
+    assert run(sys.executable, "-c", program).stdout.strip() == "set()"
+
+
+def test_importing_works_without_resource():
+    "Windows has no such module."
+    program = "import sys; sys.modules['resource'] = None; import transformer_nbdev as t; t.Transformer; " \
+        "import transformer_nbdev.cli"
+    done = run(sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
 
 
 @each_module
@@ -159,6 +204,7 @@ began = time.perf_counter()
 import torch
 middle, before = time.perf_counter(), set(sys.modules)
 import transformer_nbdev
+transformer_nbdev.Transformer  # loads everything
 whole = time.perf_counter() - began
 print(json.dumps([middle - began, whole, sorted(set(sys.modules) - before)]))
 """

@@ -21,7 +21,7 @@ from helpers import (
     train,
 )
 
-from transformer_nbdev import training
+from transformer_nbdev import runs
 from transformer_nbdev.data import Batch, TokenBatches, Tokenizer, encode_pairs
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
@@ -49,7 +49,7 @@ def small_run(encoded, folder: Path | None, **config) -> Trainer:
 
 
 def test_a_run_can_die_at_any_operation_on_files(encoded, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "plot_history", lambda *_: None)
+    monkeypatch.setattr(runs, "plot_history", lambda *_: None)
     left = [0]
 
     def mortal(function):
@@ -106,7 +106,7 @@ def test_a_run_started_again_does_not_keep_the_metrics_of_the_killed_one(
 def test_a_run_killed_in_its_first_save_can_be_started_again(command, corpus, tmp_path):
     arguments = [*train(corpus, tmp_path / "run", "--steps=2")][len(cli) :]
     assert command(*arguments).returncode == 0
-    partial = tmp_path / "run" / "checkpoints" / ".step-00000002.tmp"
+    partial = tmp_path / "run" / "checkpoints" / ".transformer_nbdev-step-00000002.tmp"
     checkpoint(tmp_path / "run").rename(partial)
     codes = [command(*arguments, *more).returncode for more in (["--resume"], [])]
     assert 0 in codes, "neither with nor without --resume"

@@ -12,20 +12,14 @@ if TYPE_CHECKING:  # at run time a name's module is imported when the name is fi
     from transformer_nbdev.embedding import TokenEmbedding
     from transformer_nbdev.encoder import Encoder, EncoderLayer, FeedForward
     from transformer_nbdev.inference import Translator, beam_search, generate
-    from transformer_nbdev.interop import (
-        CTranslate2Translator,
-        convert,
-        from_marian,
-        from_torch,
-        to_ctranslate2,
-        to_marian,
-        to_torch,
-    )
+    from transformer_nbdev.interop import from_torch, to_torch
+    from transformer_nbdev.marian import from_marian, to_marian
     from transformer_nbdev.multi_head import MultiHeadAttention
     from transformer_nbdev.output_loss import smoothed_cross_entropy
     from transformer_nbdev.engine import accelerate, plain
     from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
     from transformer_nbdev.quantization import quantize
+    from transformer_nbdev.serving import CTranslate2Translator, convert, to_ctranslate2
     from transformer_nbdev.training import Trainer, TrainingConfig
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -37,14 +31,14 @@ _home = {
     "embedding": ["TokenEmbedding"],
     "encoder": ["Encoder", "EncoderLayer", "FeedForward"],
     "inference": ["Translator", "beam_search", "generate"],
-    "interop": [
-        "CTranslate2Translator", "convert", "from_marian", "from_torch", "to_ctranslate2", "to_marian", "to_torch",
-    ],
+    "interop": ["from_torch", "to_torch"],
+    "marian": ["from_marian", "to_marian"],
     "multi_head": ["MultiHeadAttention"],
     "output_loss": ["smoothed_cross_entropy"],
     "engine": ["accelerate", "plain"],
     "positional_encoding": ["PositionalEncoding", "sinusoidal_encoding"],
     "quantization": ["quantize"],
+    "serving": ["CTranslate2Translator", "convert", "to_ctranslate2"],
     "training": ["Trainer", "TrainingConfig"],
     "transformer": ["Transformer", "TransformerConfig"],
 }

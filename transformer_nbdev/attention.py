@@ -15,7 +15,7 @@ from torch import Tensor
 
 # %% ../nbs/03_attention.ipynb #56ca48c1
 def padding_mask(ids: Tensor, pad_id: int = 0) -> Tensor:
-    """True where a key is a real token: ids `(B, S)` → `(B, 1, 1, S)`, broadcast over heads and queries."""
+    "True where a key is a real token: ids `(B, S)` → `(B, 1, 1, S)`, for all heads and queries."
     if ids.dim() != 2:
         raise ValueError(
             f"ids must have shape (B, S), got {tuple(ids.shape)}; add a batch dimension"
@@ -26,7 +26,7 @@ def padding_mask(ids: Tensor, pad_id: int = 0) -> Tensor:
 def causal_mask(
     n_queries: int, n_keys: int | None = None, device: torch.device | None = None
 ) -> Tensor:
-    """True where a key is not later than the query → `(T, S)`. The queries are the last T of the S positions."""
+    "True where a key is not later than the query: `(T, S)`; the queries are the last T of S."
     n_keys = n_queries if n_keys is None else n_keys
     allowed = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     return allowed.tril(n_keys - n_queries)
@@ -38,9 +38,9 @@ def attention(
     """Scaled dot-product attention, `softmax(QKᵀ/√d_k)V` (Vaswani et al. 2017, §3.2.1, equation 1).
 
     query `(…, T, d_k)`, key `(…, S, d_k)`, value `(…, S, d_v)`; mask is boolean, True = may attend,
-    broadcastable to `(…, T, S)`; `causal` also hides later keys. Returns output `(…, T, d_v)` and weights
-    `(…, T, S)`. A query that may attend to nothing gets zeros. Raises ValueError or TypeError when shapes or
-    types do not fit.
+    broadcastable to `(…, T, S)`; `causal` also hides later keys. Returns output `(…, T, d_v)` and
+    weights `(…, T, S)`. A query that may attend to nothing gets zeros. Raises ValueError or
+    TypeError when shapes or types do not fit.
     """
     _check(query, key, value, mask)
     mask = _with_causal(mask, causal, query, key)
@@ -66,25 +66,19 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> No
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     types = {x.dtype for x in (query, key, value)}
     if len(types) > 1 or not query.is_floating_point():
-        found = ", ".join(sorted(map(str, types)))
-        raise TypeError(f"query, key and value must share one floating-point type, got {found}; convert with .to()")
+        raise TypeError(f"query, key and value must share one floating-point type, got {types}")
     if query.dim() < 2 or not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         raise ValueError(f"{shapes} must be (…, positions, width) with the same leading sizes")
     if query.shape[-1] != key.shape[-1] or query.shape[-1] == 0:
         raise ValueError(f"{shapes}: d_k, the width of query and key, must agree and be above 0")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"{shapes}: key and value must have as many positions")
-    if mask is None:
-        return
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean, True = may attend, got {mask.dtype}; use mask.bool()")
+    if mask is not None and mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean, True = may attend, got {mask.dtype}: .bool()?")
     scores = (*query.shape[:-1], key.shape[-2])
-    sizes = zip(mask.shape[::-1], scores[::-1])
-    if mask.dim() > len(scores) or any(m not in (1, s) for m, s in sizes):
-        raise ValueError(
-            f"mask {tuple(mask.shape)} does not broadcast to the scores {scores}; "
-            "its last two dimensions are queries and keys"
-        )
+    sizes = zip(mask.shape[::-1], scores[::-1]) if mask is not None else ()
+    if mask is not None and (mask.dim() > len(scores) or any(m not in (1, s) for m, s in sizes)):
+        raise ValueError(f"mask {tuple(mask.shape)} does not broadcast to the scores {scores}")
 
 # %% ../nbs/03_attention.ipynb #536d26db
 def fused_attention(
@@ -112,14 +106,14 @@ def check_causal(
 ) -> None:
     """Raise ValueError if an output position of `function` depends on a later input position.
 
-    x is `(B, L, d)`, floating point (embeddings, not ids); `function` maps it to `(B, L, …)`, dropout
-    off. For each position all later inputs are replaced by noise; the error names the first position
-    (from 0) whose output changes by more than `tolerance` times the largest output (default: the
-    dtype's `eps` to the power 0.75). No error is evidence for this x, not a proof.
+    x is `(B, L, d)`, embeddings, not ids; `function` maps it to `(B, L, …)`, dropout off. For each
+    position all later inputs are replaced by noise; the error names the first position (from 0)
+    whose output changes by more than `tolerance` times the largest output (default: the dtype's
+    `eps` to the power 0.75). No error is evidence for this x, not a proof.
     """
     out = function(x)
     if x.dim() != 3 or out.shape[:2] != x.shape[:2]:
-        raise ValueError(f"x and output must be (B, L, …), got {tuple(x.shape)}, {tuple(out.shape)}")
+        raise ValueError(f"x (B, L, d) → (B, L, …), got {tuple(x.shape)} → {tuple(out.shape)}")
     if not torch.equal(function(x), out):
         raise ValueError("function gives another result when called again: eval() or a fresh cache")
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x)

@@ -6,6 +6,8 @@
 __all__ = ['shift_right', 'DecoderLayer', 'Decoder', 'DecoderState']
 
 # %% ../nbs/06_decoder.ipynb #6e33e071
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -51,10 +53,10 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Cross-attention of `x` `(B·K, T, d_model)` to the memory of B sentences.
 
-        In training K is 1. In beam search K hypotheses of a sentence lie next to each other; they are
-        K times as many queries to its memory. ValueError if the rows cannot be shared out evenly.
+        K is 1 but in a search, whose hypotheses of a sentence lie next to each other. ValueError if
+        the rows cannot be shared out evenly.
         """
-        n_sentences = memory[0].shape[0] if isinstance(memory, tuple) else memory.shape[0]
+        n_sentences = (memory[0] if isinstance(memory, tuple) else memory).shape[0]
         if x.shape[0] % n_sentences:
             raise ValueError(f"{x.shape[0]} rows cannot be shared out to {n_sentences} sentences")
         queries = x.reshape(n_sentences, -1, x.shape[-1])
@@ -97,13 +99,14 @@ class Decoder(Stack):
 
         Cross-attention keys and values of `memory` `(B, S, d_model)` are computed here, once.
         """
-        pairs = (layer.cross_attention.keys_values(memory) for layer in self.layers)
-        # in order in memory, because every step reads them
-        memories = [(keys.contiguous(), values.contiguous()) for keys, values in pairs]
+        memories = []
+        for layer in self.layers:
+            keys, values = cast(DecoderLayer, layer).cross_attention.keys_values(memory)
+            memories.append((keys.contiguous(), values.contiguous()))  # every step reads them
         return DecoderState(memories, memory_mask, [KeyValueCache(max_len) for _ in self.layers])
 
     def step(self, x: Tensor, state: "DecoderState") -> Tensor:
-        """The next position of every row: `x` `(B·K, 1, d_model)` → the same; `state` grows by it.
+        """The next positions of every row: `x` `(B·K, n, d_model)` → the same; `state` grows by n.
 
         Raises ValueError after `max_len` steps.
         """
@@ -141,7 +144,9 @@ class DecoderState:
         for cache in self.caches:
             cache.select(rows)
         if sentences is not None:
-            pairs = self.memories
-            self.memories = [tuple(part.index_select(0, sentences) for part in pair) for pair in pairs]
+            self.memories = [
+                (keys.index_select(0, sentences), values.index_select(0, sentences))
+                for keys, values in self.memories
+            ]
             if self.memory_mask is not None:
                 self.memory_mask = self.memory_mask.index_select(0, sentences)

@@ -17,8 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .corpora import read_vectors
-
 # %% ../nbs/01_embedding.ipynb #cf818b99
 def merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     "Join every occurrence of `pair`, from left to right."
@@ -116,7 +114,7 @@ class TokenEmbedding(nn.Module):
                 )
         return F.embedding(ids, self.weight, padding_idx=self.pad_id) * self.factor
 
-# %% ../nbs/01_embedding.ipynb #7748ed71
+# %% ../nbs/01_embedding.ipynb #8cb238ce
 @torch.no_grad()
 def load_vectors(
     embedding: TokenEmbedding,
@@ -130,6 +128,8 @@ def load_vectors(
     words keep their rows, the padding row stays zero. `freeze` stops training of the whole table.
     ValueError if the file has another d; of a word that occurs twice the first vector is taken.
     """
+    from transformer_nbdev.corpora import read_vectors
+
     words, vectors = read_vectors(path, only=ids_of)
     if vectors.shape[1] != embedding.d_model:
         raise ValueError(

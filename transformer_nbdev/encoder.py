@@ -35,7 +35,9 @@ class Residual(nn.Module):
         return self.norm(x + self.dropout(sublayer(x)))
 
 # %% ../nbs/05_encoder.ipynb #cff87abb
-activations = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+activations: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu, "gelu": F.gelu, "silu": F.silu
+}
 
 # %% ../nbs/05_encoder.ipynb #27957639
 class FeedForward(nn.Module):

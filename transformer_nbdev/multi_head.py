@@ -25,7 +25,7 @@ def join_heads(x: Tensor) -> Tensor:
     """
     return x.transpose(1, 2).flatten(2)
 
-# %% ../nbs/04_multi_head.ipynb #fe873303
+# %% ../nbs/04_multi_head.ipynb #a97f0913
 class MultiHeadAttention(nn.Module):
     """Multi-head attention with packed projections (Vaswani et al. 2017, §3.2.2).
 
@@ -58,6 +58,9 @@ class MultiHeadAttention(nn.Module):
         "Projections `first` … `last - 1` of query, key, value (0, 1, 2), each `(B, h, L, d_k)`."
         if x.dim() != 3 or x.shape[-1] != self.d_model:
             raise ValueError(f"input must be (B, L, {self.d_model}), got {tuple(x.shape)}")
+        weight_type = self.in_proj_weight.dtype
+        if x.dtype != weight_type and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"input is {x.dtype}, the weights are {weight_type}: convert one")
         packed = self.packed_linear(x, slice(first * self.d_model, last * self.d_model))
         return [split_heads(part, self.n_heads) for part in packed.chunk(last - first, dim=-1)]
 
@@ -107,7 +110,7 @@ class MultiHeadAttention(nn.Module):
         out, weights = attention(query, keys, values, mask, causal)
         return self.out_proj(join_heads(out)), weights
 
-# %% ../nbs/04_multi_head.ipynb #b91b28d5
+# %% ../nbs/04_multi_head.ipynb #1f030dab
 class KeyValueCache:
     """Keys and values of the positions decoded so far, `(B, h, length, d_k)`, allocated once.
 
@@ -124,11 +127,8 @@ class KeyValueCache:
         "Add keys and values `(B, h, n, d_k)`; return all of them so far."
         start, end = self.length, self.length + keys.shape[2]
         if end > self.max_len:
-            raise ValueError(
-                f"the cache has room for {self.max_len} positions, {end} are needed; "
-                "make it with a larger max_len"
-            )
-        if self.keys is None:
+            raise ValueError(f"the cache has max_len = {self.max_len}, {end} positions are needed")
+        if self.keys is None or self.values is None:
             batch, n_heads, _, d_k = keys.shape
             self.keys = keys.new_empty(batch, n_heads, self.max_len, d_k)
             self.values = torch.empty_like(self.keys)

@@ -28,7 +28,9 @@ class Adam(torch.optim.Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps))
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(  # type: ignore[override]  # the library has an overload for each kind of closure
+        self, closure: Callable[[], Tensor] | None = None
+    ) -> Tensor | None:
         "Move every parameter that has a gradient."
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:

@@ -36,6 +36,8 @@ def _check_positions(x: Tensor, start: int, max_len: int) -> None:
 class PositionalEncoding(nn.Module):
     """Adds the sinusoidal encoding to its input; nothing is learned or saved with the weights."""
 
+    encoding: Tensor
+
     def __init__(self, d_model: int, max_len: int = 512):
         super().__init__()
         self.max_len = max_len

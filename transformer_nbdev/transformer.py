@@ -9,8 +9,9 @@ __all__ = ['presets', 'TransformerConfig', 'Transformer', 'count_parameters', 't
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,30 @@ from .output_loss import OutputProjection
 from .positional_encoding import PositionalEncoding
 
 # %% ../nbs/09_transformer.ipynb #768969f3
+def _check_config(c: "TransformerConfig") -> None:
+    "ValueError, in one sentence, for numbers that make no model."
+    sizes = "vocab_size d_model n_heads n_encoder_layers n_decoder_layers d_ff max_len"
+    for name in sizes.split():
+        if not isinstance(value := getattr(c, name), int) or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    special = (c.pad_id, c.bos_id, c.eos_id)
+    inside = all(isinstance(i, int) and 0 <= i < c.vocab_size for i in special)
+    rules = {
+        f"d_model = {c.d_model} cannot be split into n_heads = {c.n_heads} equal parts; choose "
+        "n_heads among the divisors of d_model": c.d_model % c.n_heads == 0,
+        f"d_model must be even, for sine and cosine; got {c.d_model}": c.d_model % 2 == 0,
+        f"dropout must be at least 0 and below 1, got {c.dropout}": 0 <= c.dropout < 1,
+        f"activation must be one of {sorted(activations)}, got {c.activation!r}": (
+            c.activation in activations
+        ),
+        f"pad_id, bos_id, eos_id = {special} must lie in the vocabulary of {c.vocab_size}, "
+        "eos_id apart from the others": inside and c.eos_id not in special[:2],
+    }
+    for sentence, holds in rules.items():
+        if not holds:
+            raise ValueError(sentence)
+
+# %% ../nbs/09_transformer.ipynb #3e3c6d13
 @dataclass
 class TransformerConfig:
     """Everything that fixes a model's shape; defaults: Vaswani et al. 2017, table 3, base model.
@@ -54,31 +79,7 @@ class TransformerConfig:
     eos_id: int = 2
 
     def __post_init__(self):
-        sizes = "vocab_size d_model n_heads n_encoder_layers n_decoder_layers d_ff max_len"
-        for name in sizes.split():
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, got {value!r}")
-        if self.d_model % self.n_heads:
-            raise ValueError(
-                f"d_model = {self.d_model} cannot be split into n_heads = {self.n_heads} equal "
-                "parts; choose n_heads among the divisors of d_model"
-            )
-        if self.d_model % 2:
-            raise ValueError(f"d_model must be even, for sine and cosine; got {self.d_model}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}")
-        if self.activation not in activations:
-            raise ValueError(
-                f"activation must be one of {sorted(activations)}, got {self.activation!r}"
-            )
-        special = (self.pad_id, self.bos_id, self.eos_id)
-        inside = all(isinstance(i, int) and 0 <= i < self.vocab_size for i in special)
-        if not inside or self.eos_id in special[:2]:
-            raise ValueError(
-                f"pad_id, bos_id, eos_id = {special} must lie in the vocabulary of "
-                f"{self.vocab_size}, eos_id apart from the others"
-            )
+        _check_config(self)
 
     @classmethod
     def preset(cls, name: str, vocab_size: int, **overrides) -> "TransformerConfig":
@@ -88,7 +89,7 @@ class TransformerConfig:
         return cls(**{"vocab_size": vocab_size, **presets[name], **overrides})
 
 # %% ../nbs/09_transformer.ipynb #e948fe5d
-presets = {
+presets: dict[str, dict[str, Any]] = {
     "tiny": dict(
         d_model=128, n_heads=4, n_encoder_layers=2, n_decoder_layers=2, d_ff=512, norm_first=True
     ),
@@ -102,18 +103,14 @@ presets = {
 # %% ../nbs/09_transformer.ipynb #24a1e13f
 def _check_ids(name: str, ids: Tensor) -> None:
     "Ids must be a batch of at least one sequence of at least one token."
-    if ids.dim() != 2:
-        raise ValueError(f"{name} must have shape (B, L), got {tuple(ids.shape)}")
-    if 0 in ids.shape:
-        raise ValueError(
-            f"{name} is empty, shape {tuple(ids.shape)}; give at least one sequence with one token"
-        )
+    if ids.dim() != 2 or 0 in ids.shape:
+        raise ValueError(f"{name} must be (B, L), neither of them 0, got {tuple(ids.shape)}")
 
-# %% ../nbs/09_transformer.ipynb #b65cbfda
+# %% ../nbs/09_transformer.ipynb #d850f797
 class Transformer(nn.Module):
     "The encoder–decoder model of Vaswani et al. 2017, §3, made from a `TransformerConfig`."
 
-    generate: Callable  # attached by `inference`
+    generate: Callable[..., Any]  # decoding is `12_inference`'s matter; it attaches the method
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -151,12 +148,9 @@ class Transformer(nn.Module):
 
     def decode(self, tgt: Tensor, memory: Tensor, memory_mask: Tensor | None = None) -> Tensor:
         "Target ids `(B, T)` from `bos_id` on, memory `(B, S, d_model)` → logits `(B, T, V)`."
-        return self.output(self._decoder_output(tgt, memory, memory_mask))
-
-    def _decoder_output(self, tgt: Tensor, memory: Tensor, memory_mask: Tensor | None) -> Tensor:
-        "The decoder on target ids `(B, T)`: vectors `(B, T, d_model)`."
         _check_ids("tgt", tgt)
-        return self.decoder(self._embed(self.target_embedding, tgt), memory, memory_mask)
+        y = self._embed(self.target_embedding, tgt)
+        return self.output(self.decoder(y, memory, memory_mask))
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
         """Source ids `(B, S)`, target ids `(B, T)` from `bos_id` on → logits `(B, T, V)`.
@@ -170,11 +164,17 @@ class Transformer(nn.Module):
         _check_ids("src", src)
         _check_ids("tgt", tgt)
         if src.shape[0] != tgt.shape[0]:
-            raise ValueError(f"src has {src.shape[0]} rows and tgt {tgt.shape[0]}; they must be pairs")
-        return self._decoder_output(tgt, self.encode(src), self.source_mask(src))
+            raise ValueError(
+                f"src has {src.shape[0]} rows and tgt {tgt.shape[0]}; they must be pairs"
+            )
+        memory = self.encode(src)
+        y = self._embed(self.target_embedding, tgt)
+        return self.decoder(y, memory, self.source_mask(src))
 
-    def loss(self, src: Tensor, tgt: Tensor, epsilon: float = 0.1, reduction: str = "mean") -> Tensor:
-        """Smoothed cross entropy of target ids `(B, T)`, end token included, given source ids `(B, S)`.
+    def loss(
+        self, src: Tensor, tgt: Tensor, epsilon: float = 0.1, reduction: str = "mean"
+    ) -> Tensor:
+        """Smoothed cross entropy of target ids `(B, T)`, end token included, given source `(B, S)`.
 
         The decoder reads the target shifted right; over the real tokens, in nats.
         """
@@ -187,8 +187,8 @@ class Transformer(nn.Module):
         A batch without padding needs no mask.
         """
         _check_ids("src", src)
-        mask = self.source_mask(src)
-        mask = None if bool(mask.all()) else mask
+        real = self.source_mask(src)
+        mask = None if bool(real.all()) else real
         memory = self.encoder(self._embed(self.embedding, src), mask)
         return self.decoder.start(memory, mask, max_len)
 
@@ -203,16 +203,21 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_pretrained(
-        cls, folder: str | os.PathLike, device: str | torch.device = "cpu"
+        cls,
+        folder: str | os.PathLike,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype | None = None,
     ) -> "Transformer":
-        """Load what `save_pretrained` wrote, in evaluation mode.
+        """Load what `save_pretrained` wrote, in evaluation mode, in the file's type or in `dtype`.
 
         ValueError, naming file and fault, when it is not such a folder.
         """
         folder = Path(folder)
         model = cls(_read_config(folder / "config.json"))
-        model.load_state_dict(_read_weights(folder / "model.safetensors", model), strict=False)
-        return model.to(device).eval()
+        tensors = _read_weights(folder / "model.safetensors", model)
+        for name, parameter in model.named_parameters():
+            parameter.data = tensors[name].clone()  # the file may be replaced while the model lives
+        return model.to(device=device, dtype=dtype).eval()
 
 # %% ../nbs/09_transformer.ipynb #b3418a17
 def count_parameters(model: nn.Module) -> int:
@@ -233,7 +238,18 @@ def training_flops(config: TransformerConfig, src_lengths: Tensor, tgt_lengths: 
     pairs = c.n_encoder_layers * s**2 + c.n_decoder_layers * (t**2 + s * t)
     return float(6 * (s.sum() * per_source + t.sum() * per_target) + 12 * c.d_model * pairs.sum())
 
-# %% ../nbs/09_transformer.ipynb #3e1ecf13
+# %% ../nbs/09_transformer.ipynb #3fe98ef6
+def _check_finite(path: Path, tensors: dict[str, Tensor]) -> None:
+    "ValueError that names the first tensor which is not made of finite floating-point numbers."
+    for name, tensor in tensors.items():
+        floats = tensor.is_floating_point() and tensor.itemsize > 1
+        if not (floats and tensor.isfinite().all()):
+            raise ValueError(
+                f"{path}: {name} ({tensor.dtype}) holds NaN, infinity or no floats, so this is no "
+                "model: it is neither saved nor loaded; go back to an earlier checkpoint"
+            )
+
+
 def _write_model(model: Transformer, folder: Path) -> None:
     "The two files of a model folder. `named_parameters` yields a shared matrix once."
     from safetensors.torch import save_file
@@ -241,47 +257,42 @@ def _write_model(model: Transformer, folder: Path) -> None:
     config = {"model_type": "transformer_nbdev", **asdict(model.config)}
     text = json.dumps(config, indent=2) + "\n"
     tensors = {name: p.detach().contiguous() for name, p in model.named_parameters()}
+    _check_finite(folder / "model.safetensors", tensors)
     write_atomically(folder / "config.json", lambda path: path.write_text(text))
     write_atomically(folder / "model.safetensors", lambda path: save_file(tensors, path))
 
-# %% ../nbs/09_transformer.ipynb #b501d9ec
+# %% ../nbs/09_transformer.ipynb #060cec79
 def _read_config(path: Path) -> TransformerConfig:
     "The configuration in a model folder, or a ValueError that names what is wrong with it."
     values = read_json(path)
     if values.pop("model_type", None) != "transformer_nbdev":
-        raise ValueError(f"{path} is not a configuration of this package (model_type transformer_nbdev)")
-    unknown = sorted(values.keys() - {field.name for field in fields(TransformerConfig)})
-    if unknown:
-        raise ValueError(
-            f"{path} has unknown options {', '.join(unknown)}; was it written by a newer version?"
-        )
+        raise ValueError(f"{path} is not of this package: model_type is not transformer_nbdev")
     try:
         return TransformerConfig(**values)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
-# %% ../nbs/09_transformer.ipynb #75c3d769
+# %% ../nbs/09_transformer.ipynb #c0de4620
 def _read_weights(path: Path, model: Transformer) -> dict[str, Tensor]:
     "The tensors in a weights file, or a ValueError that names the first that does not fit `model`."
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        raise ValueError(f"{path.parent} is not a model folder: it has no {path.name}")
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise ValueError(
-            f"{path} is truncated or not a safetensors file ({error}); copy or save it again"
+            f"{path} is missing, truncated or not a safetensors file ({error}); copy it again"
         ) from error
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    needed = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    pairs = tensors.items(), model.named_parameters()
+    found, needed = ({name: tuple(tensor.shape) for name, tensor in x} for x in pairs)
     for name in sorted(found.keys() | needed.keys()):
         if found.get(name) != needed.get(name):
             raise ValueError(
                 f"{path} does not fit its config.json: {name} is {found.get(name, 'nothing')}, "
                 f"the model needs {needed.get(name, 'nothing')}"
             )
+    _check_finite(path, tensors)
     return tensors
 
 # %% ../nbs/09_transformer.ipynb #335f06ed
@@ -296,22 +307,22 @@ def attention_maps(
     """
     maps: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
 
+    attentions = {
+        module: "cross" if "cross" in name else name.split(".")[0]
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+    }
+
     def ask(module, args, kwargs):
         return args, {**kwargs, "need_weights": True}
 
-    def keep(kind):
-        def hook(module, args, output):
-            maps[kind].append(output[1])
-            return output[0]
+    def keep(module, args, output):
+        maps[attentions[module]].append(output[1])
+        return output[0]
 
-        return hook
-
-    hooks, training = [], model.training
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention):
-            kind = "cross" if "cross" in name else name.split(".")[0]
-            hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
-            hooks.append(module.register_forward_hook(keep(kind)))
+    hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in attentions]
+    hooks += [module.register_forward_hook(keep) for module in attentions]
+    training = model.training
     try:
         model.eval()(*(ids for ids in (src, tgt) if ids is not None))
     finally:
