@@ -51,7 +51,7 @@ def test_output_through_a_link_changes_the_file_behind_it(command, trained, data
     assert done.returncode == 0 and link.is_symlink() and file.read_text().count("\n") == 5
 
 
-@pytest.mark.parametrize("output", ["", ".", "/dev/null/out.txt", "nowhere/out.txt"])
+@pytest.mark.parametrize("output", ["", ".", "/dev/null/out.txt"])
 def test_an_output_that_cannot_be_written_is_refused_at_once(command, trained, output, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = command("evaluate", "--model", trained, *search, "--data", "nowhere", "--output", output)
