@@ -23,10 +23,10 @@ from .data import Tokenizer
 from .engine import accelerate, twin_names, twins_named
 from .files import read_json, write_atomically
 from .inference import Translator, corpus_scores, validation_bleu
-from .serving import convert as convert_folder
 from .performance import bench as measure
 from .quantization import quantize
 from .runs import Callback, TrainingConfig, default_device, everywhere
+from .serving import convert as convert_folder
 from .training import Trainer
 from .transformer import TransformerConfig, presets
 
