@@ -139,3 +139,20 @@ def same_run(a: Path, b: Path) -> None:
     wrong = [k for k in states[0] if k != "seconds" and not same(states[0][k], states[1][k])]
     assert not wrong, wrong
     assert metrics(a) == metrics(b) and metrics(a, "lr") == metrics(b, "lr")
+
+ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+
+
+def raises(case: str, function, kind, *words):
+    "One row of a table: a name, a call that must be refused, the error, words of its message."
+    return pytest.param(function, kind, words, id=case)
+
+
+def table(*rows):
+    "A test for each row."
+    return pytest.mark.parametrize(("function", "kind", "words"), rows)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    "All files under a folder."
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
