@@ -7,6 +7,7 @@ from helpers import (
     cli,
     environment,
     train_options,
+    write,
 )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import (
+    cut,
     refused,
     tiny_model,
 )
@@ -25,10 +26,6 @@ def edit(folder: Path, **values) -> None:
 def foreign_weights(folder: Path) -> None:
     tiny_model(vocab_size=30).save_pretrained(folder / "other")
     os.replace(folder / "other" / "model.safetensors", folder / "model.safetensors")
-
-
-def cut(path: Path, share: float) -> None:
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
 
 
 damages = {

@@ -12,16 +12,12 @@ from helpers import (
     raises,
     refused,
     table,
+    write,
 )
 
 from transformer_nbdev.corpora import Report, number_pairs, number_split, read_lines, read_parallel, read_tsv
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
 from transformer_nbdev.files import download
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def parallel(folder: Path, source: str | bytes, target: str | bytes):
@@ -80,7 +76,7 @@ def test_what_is_left_out_is_counted_with_its_place(tmp_path):
 def test_batches_smaller_than_a_sentence():
     tokenizer = Tokenizer.train(["one two"], 259)
     encoded = encode_pairs([("one", "eins")], tokenizer)
-    with refused(ValueError, "max_tokens", 4, 5):
+    with refused(ValueError, "batch_tokens", 4, 5):
         TokenBatches(*encoded, max_tokens=4)
 
 body = random.Random(0).randbytes(300_000)

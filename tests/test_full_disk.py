@@ -9,10 +9,12 @@ import pytest
 import torch
 from helpers import (
     contents,
+    cut,
     refused,
     sentences,
     sizes,
     tiny_model,
+    write,
 )
 
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
