@@ -22,14 +22,35 @@ from torch import Tensor, nn
 
 from .corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
-from .files import append_record, find_checkpoints, read_records, say
-from .files import writable_folder, write_atomically, write_checkpoint
+from transformer_nbdev.files import (
+    append_record,
+    find_checkpoints,
+    read_records,
+    say,
+    writable_folder,
+    write_atomically,
+    write_checkpoint,
+)
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
-from .runs import Bar, Checkpoint, Log, NotFiniteError, Patience, State
-from .runs import StopOnSignal, TrainingConfig, Validate, bf16_pays
-from .runs import default_device as default_device, pick_device, everywhere
-from .runs import random_state, run_progress, set_random_state, start_processes
+from transformer_nbdev.runs import (
+    Bar,
+    Checkpoint,
+    Log,
+    NotFiniteError,
+    Patience,
+    State,
+    StopOnSignal,
+    TrainingConfig,
+    Validate,
+    bf16_pays,
+    everywhere,
+    pick_device,
+    random_state,
+    run_progress,
+    set_random_state,
+    start_processes,
+)
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #bdc15153
