@@ -22,35 +22,14 @@ from torch import Tensor, nn
 
 from .corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
-from transformer_nbdev.files import (
-    append_record,
-    find_checkpoints,
-    read_records,
-    say,
-    writable_folder,
-    write_atomically,
-    write_checkpoint,
-)
+from .files import append_record, find_checkpoints, read_records, say
+from .files import writable_folder, write_atomically, write_checkpoint
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
-from transformer_nbdev.runs import (
-    Bar,
-    Checkpoint,
-    Log,
-    NotFiniteError,
-    Patience,
-    State,
-    StopOnSignal,
-    TrainingConfig,
-    Validate,
-    bf16_pays,
-    everywhere,
-    pick_device,
-    random_state,
-    run_progress,
-    set_random_state,
-    start_processes,
-)
+from .runs import Bar, Checkpoint, Log, NotFiniteError, Patience, State
+from .runs import StopOnSignal, TrainingConfig, Validate, bf16_pays
+from .runs import everywhere, pick_device, random_state, run_progress
+from .runs import set_random_state, start_processes
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #bdc15153
