@@ -228,3 +228,18 @@ def test_the_gpu_translates_like_the_cpu(trained, translator, beam_size):
     found = gpu.translate(unseen, beam_size=beam_size)
     expected = translator.translate(unseen, beam_size=beam_size)
     assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 39
+
+
+def test_a_translation_may_be_twice_as_long_as_its_source_and_32_more(translator, monkeypatch):
+    texts, seen, generate = ["one", "one two three four one two three"], [], Transformer.generate
+
+    def watched(model, src, **options):
+        seen.extend(options["max_new_tokens"].tolist())
+        return generate(model, src, **options)
+
+    monkeypatch.setattr(Transformer, "generate", watched)
+    translator.translate(texts)
+    lengths = [len(translator.tokenizer.encode(text)) + 1 for text in texts]
+    longest = translator.model.config.max_len
+    assert sorted(seen) == sorted(min(longest, 2 * n + 32) for n in lengths)
+    assert min(seen) < longest, "the limit is that of the model: the formula was not tried"
