@@ -1,4 +1,4 @@
-"""Make constraints.txt anew: a pin for every package of the extras, with markers for Python 3.11.0 to 3.14, all systems.
+"""Make constraints.txt anew: a pin for every package of the extras, with markers, for Python 3.11.0 to 3.14.
 
 Needs `pip install uv`. Pins that still fit stay as they are; `--upgrade` takes the newest of everything.
 """

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, sizes, write_pairs
+from helpers import sentences, sizes, tiny_model, write_pairs
 
 from transformer_nbdev.cli import main
+from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
 
@@ -60,3 +61,22 @@ def translator(trained) -> Translator:
 def corpus(tmp_path_factory) -> Path:
     "A folder with a few sentence pairs: train, val and test."
     return write_pairs(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory) -> Path:
+    "A folder with a model and its tokenizer."
+    folder = tmp_path_factory.mktemp("saved")
+    tokenizer = Tokenizer.train([s for pair in sentences(60) for s in pair], 280)
+    Translator(tiny_model(vocab_size=tokenizer.vocab_size), tokenizer).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def copied(saved, tmp_path) -> Path:
+    "A copy to damage."
+    folder = tmp_path / "copied"
+    folder.mkdir()
+    for path in saved.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder

@@ -23,10 +23,10 @@ sizes = {
     "d_model": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "d_ff": 32,
     "max_len": 64,
 }
-# Options of `train` for a model this small, in float32 so that every processor computes alike.
+# Options of `train` for a model this small, in float32 and without twins: every run computes alike.
 train_options = [
     *(f"--{name.replace('_', '-')}={value}" for name, value in sizes.items()),
-    "--vocab-size=280", "--batch-tokens=200", "--precision=fp32", "--device=cpu",
+    "--vocab-size=280", "--batch-tokens=200", "--precision=fp32", "--device=cpu", "--plain",
 ]
 
 
@@ -139,3 +139,29 @@ def same_run(a: Path, b: Path) -> None:
     wrong = [k for k in states[0] if k != "seconds" and not same(states[0][k], states[1][k])]
     assert not wrong, wrong
     assert metrics(a) == metrics(b) and metrics(a, "lr") == metrics(b, "lr")
+
+ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+
+
+def raises(case: str, function, kind, *words):
+    "One row of a table: a name, a call that must be refused, the error, words of its message."
+    return pytest.param(function, kind, words, id=case)
+
+
+def table(*rows):
+    "A test for each row."
+    return pytest.mark.parametrize(("function", "kind", "words"), rows)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    "All files under a folder."
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def cut(path: Path, share: float) -> None:
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])

@@ -3,9 +3,12 @@ import gzip
 import json
 
 import pytest
-from helpers import cli, run, sentences, train_options, write_pairs
+import torch
+from helpers import cli, run, same_run, sentences, train_options, write_pairs
 
 import transformer_nbdev
+from transformer_nbdev import engine
+from transformer_nbdev.cli import _new_settings
 from transformer_nbdev.cli import cli as commands
 
 base = ["--device", "cpu"]
@@ -83,7 +86,7 @@ def test_plain_zipped_and_tabbed_files_train_the_same_model(command, tmp_path):
 
 
 def test_numbers_are_trained_without_data(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("transformer_nbdev.cli.number_split", lambda *_: (range(50), range(50, 90)))
+    monkeypatch.setattr("transformer_nbdev.corpora.number_split", lambda *_: (range(50), range(50, 90)))
     options = [o for o in train_options if "batch" not in o]
     done = command("train", *options, "--steps", 2, "--valid-split", "none", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -144,3 +147,97 @@ def test_evaluate(command, trained, tmp_path):
     assert json.loads(command(*search, "--limit", 7).stdout)["sentences"] == 7
     perfect = (data / "test.de").write_text(output.read_text()), command(*search)
     assert json.loads(perfect[1].stdout)["BLEU"]["score"] == pytest.approx(100)
+
+
+# Settings -----------------------------------------------------------------------------------------
+
+
+def settings_of(folder) -> dict:
+    return json.loads((folder / "settings.json").read_text())
+
+
+def test_the_command_line_wins_over_the_task(tmp_path):
+    names = "data src tgt train_split valid_split numbers_below preset vocab_size plain".split()
+    nothing = {"out": tmp_path, **dict.fromkeys(names)}
+    assert _new_settings(nothing)["training"]["steps"] == 600
+    asked = _new_settings({**nothing, "steps": 40, "lr": 0.0})
+    assert asked["training"]["lr"] == 0.0 and asked["training"]["steps"] == 40
+    assert _new_settings({**nothing, "epochs": 100.0})["training"].get("steps") is None
+    assert _new_settings({**nothing, "data": "x"})["training"] == {"epochs": 20.0}
+    assert _new_settings(nothing)["twins"] is None and _new_settings({**nothing, "plain": True})["twins"] == []
+
+
+@pytest.mark.parametrize("change", [["--d-model", 32], ["--n-heads", 1], ["--src", "de"], ["--data", "other"]])
+def test_a_run_cannot_become_another_one(command, corpus, tmp_path, change, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = ["train", *train_options, "--out", "run"]
+    assert command(*base, "--data", corpus, "--steps", 1).returncode == 0
+    before = settings_of(tmp_path / "run")
+    done = command(*base, "--resume", "--steps", 2, *change)
+    assert done.returncode == 1 and "cannot go on with" in done.stderr and str(change[1]) in done.stderr
+    assert settings_of(tmp_path / "run") == before
+    assert command(*base, "--resume", "--data", corpus, "--steps", 2).returncode == 0
+
+
+def test_a_run_is_not_resumed_on_other_text(command, tmp_path):
+    data = write_pairs(tmp_path / "data")
+    base = ["train", "--data", data, *train_options, "--out", tmp_path / "run"]
+    assert command(*base, "--steps", 1).returncode == 0
+    for language in ("en", "de"):
+        with open(data / f"train.{language}", "a", encoding="utf-8") as file:
+            file.write("something else\n" * 50)
+    done = command(*base, "--resume", "--steps", 2)
+    assert done.returncode == 1 and "are not those" in done.stderr
+
+
+def test_what_evaluation_leaves_out_is_told(command, trained, tmp_path):
+    (tmp_path / "test.tsv").write_text("one\teins\n\ntwo\tzwei\nthree\tdrei\n")
+    done = command("evaluate", "--model", trained, *base, "--data", tmp_path, "--limit", 2)
+    assert json.loads(done.stdout)["sentences"] == 2 and "test.tsv:2" in done.stderr
+
+
+# Faster twins -------------------------------------------------------------------------------------
+
+accelerated = [o for o in train_options if o != "--plain"]
+
+
+def test_a_resumed_run_computes_with_the_twins_it_began_with(command, corpus, tmp_path, monkeypatch):
+    parts = {torch.nn.Dropout: engine.ByteDropout}
+    monkeypatch.setattr(engine, "choose", lambda *_: parts)
+    begin = ["train", "--data", corpus, *accelerated, "--schedule", "paper", "--warmup", 4, "--log-every", 1,
+             "--dropout", 0.3]
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    for out, steps in ((whole, 6), (halves, 3)):
+        assert command(*begin, "--steps", steps, "--out", out).returncode == 0
+        assert settings_of(out)["twins"] == ["ByteDropout"]
+    monkeypatch.setattr(engine, "choose", lambda *_: {})
+    done = command("train", *accelerated, "--out", halves, "--resume", "--steps", 6)
+    assert done.returncode == 0 and "ByteDropout" in done.stderr, done.stderr
+    assert settings_of(halves)["twins"] == ["ByteDropout"]
+    same_run(whole, halves)
+
+
+def test_plain_runs_stay_plain(command, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "choose", lambda *_: {torch.nn.Dropout: engine.ByteDropout})
+    begin = ["train", "--data", corpus, *accelerated, "--out", tmp_path]
+    assert "twins" not in command(*begin, "--plain", "--steps", 1).stderr
+    settings = settings_of(tmp_path)
+    assert settings.pop("twins") == []
+    (tmp_path / "settings.json").write_text(json.dumps(settings))  # as before there were twins
+    done = command(*begin, "--resume", "--steps", 2)
+    assert done.returncode == 0 and "twins" not in done.stderr and settings_of(tmp_path)["twins"] == []
+
+
+def test_translations_are_the_same_without_twins(command, trained):
+    text = "".join(f"{source}\n" for source, _ in sentences(8, seed=3))
+    found = [command("translate", "--model", trained, *base, *more, stdin=text).stdout for more in ([], ["--plain"])]
+    assert found[0] == found[1] and found[0].count("\n") == 8
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_bench_prints_both(command, plain):
+    done = command("bench", "--preset", "tiny", "--vocab-size", 300, "--batch-tokens", 100, "--steps", 1, *base,
+                   *["--plain"] * plain)
+    found = json.loads(done.stdout)
+    assert list(found) == (["plain"] if plain else ["plain", "accelerated", "ratio"])
+    assert found["plain"]["tokens_per_second"] > 0 and found["plain"]["device"] == "cpu"

@@ -216,6 +216,21 @@ def test_modes_follow_the_umask(tmp_path, mask):
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
 
+@pytest.mark.parametrize("damage", [lambda t: t[:1], lambda t: t.half()])
+def test_a_moment_that_does_not_fit_is_refused(tmp_path, damage):
+    small_run(tmp_path, steps=2).fit()
+    path = checkpoint(tmp_path) / "state.pt"
+    state = torch.load(path, weights_only=True)
+    moments = state["optimizer"]["state"][0]
+    moments["exp_avg"] = damage(moments["exp_avg"]).clone()
+    torch.save(state, path)
+    trainer = small_run(tmp_path)
+    before = weights(trainer.model)
+    with pytest.raises(ValueError, match="exp_avg of parameter 0"):
+        trainer.resume()
+    assert all(map(torch.equal, before, weights(trainer.model)))
+
+
 def test_the_run_goes_on_with_the_same_batches_after_a_refused_update():
     tokenizer = Tokenizer.train([s for pair in sentences(40) for s in pair], 280)
     batches = TokenBatches(*encode_pairs(sentences(40), tokenizer), 200)

@@ -92,8 +92,10 @@ def test_every_module_comes_from_a_notebook():
     assert names == set(makers())
 
 
-course = "embedding positional_encoding attention multi_head encoder decoder output_loss optimisation transformer data " \
-    "training inference classification".split()
+course = [
+    "embedding", "positional_encoding", "attention", "multi_head", "encoder", "decoder", "output_loss", "optimisation",
+    "transformer", "data", "training", "inference", "classification",
+]
 
 
 def test_modules_are_short_and_the_course_is():
@@ -149,7 +151,8 @@ def definitions(tree: ast.Module):
     while todo:
         prefix, node = todo.pop(0)
         decorators = [d.id for d in getattr(node, "decorator_list", []) if isinstance(d, ast.Name)]
-        if isinstance(node, kinds) and (node.name == "__init__" or node.name[0] != "_") and "overload" not in decorators:
+        public = isinstance(node, kinds) and (node.name == "__init__" or node.name[0] != "_")
+        if public and "overload" not in decorators:
             yield prefix + node.name, node
             if isinstance(node, ast.ClassDef):
                 todo += [(f"{prefix}{node.name}.", child) for child in node.body]

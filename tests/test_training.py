@@ -25,6 +25,7 @@ from transformer_nbdev import runs
 from transformer_nbdev.data import Batch, TokenBatches, Tokenizer, encode_pairs
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.transformer import Transformer
 
 
 class Killed(BaseException):
@@ -108,6 +109,8 @@ def test_a_run_killed_in_its_first_save_can_be_started_again(command, corpus, tm
     assert command(*arguments).returncode == 0
     partial = tmp_path / "run" / "checkpoints" / ".transformer_nbdev-step-00000002.tmp"
     checkpoint(tmp_path / "run").rename(partial)
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "loss.png"):  # written after it
+        (tmp_path / "run" / name).unlink()
     codes = [command(*arguments, *more).returncode for more in (["--resume"], [])]
     assert 0 in codes, "neither with nor without --resume"
     assert list(metrics(tmp_path / "run")) == [1, 2]
@@ -241,6 +244,96 @@ def test_two_half_batches_are_one_batch(encoded):
     fresh = tiny_model(vocab_size=tokenizer.vocab_size, dropout=0.0).double().parameters()
     moved = [float((p - q).detach().abs().max()) for p, q in zip(first, fresh, strict=True)]
     assert max(moved) > 1e-3
+
+
+def test_patience_keeps_the_best_model_and_stops(encoded, tmp_path, monkeypatch):
+    losses, saved = iter([3.0, 2.0, 2.5, 2.4, 1.0]), []
+    monkeypatch.setattr(Trainer, "measure", lambda self: {"valid_loss": next(losses)})
+    save_model = Trainer.save_model
+
+    def noted(self):
+        saved.append(self.step)
+        save_model(self)
+
+    monkeypatch.setattr(Trainer, "save_model", noted)
+    tokenizer, pairs = encoded
+    config = TrainingConfig(steps=9, patience=2, validate_every=1, save_every=0, precision="fp32")
+    trainer = Trainer(
+        tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config, tmp_path,
+        sentences(3), tokenizer, "cpu", quiet=True,
+    )
+    trainer.fit()
+    assert trainer.step == 4 and saved == [1, 2] and trainer.stopped
+    # Resumed, it has no more patience than before.
+    again = Trainer(
+        tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config, tmp_path,
+        sentences(3), tokenizer, "cpu", quiet=True,
+    ).resume()
+    again.fit()
+    assert again.step == 4 and saved == [1, 2]
+
+
+def test_the_mean_of_the_last_checkpoints_is_the_model(encoded, tmp_path):
+    small_run(encoded, tmp_path, steps=6, save_every=1, average_last=3).fit()
+    found = sorted(tmp_path.glob("checkpoints/step-*"))
+    assert [int(path.name[5:]) for path in found] == [4, 5, 6]
+    models = [Transformer.from_pretrained(path) for path in (tmp_path, *found)]
+    for mean, *rest in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(mean, torch.stack(rest).mean(0))
+
+
+def test_a_score_is_asked_with_the_averaged_weights(encoded):
+    tokenizer, pairs = encoded
+    seen = []
+
+    def score(trainer: Trainer) -> dict[str, float]:
+        assert not trainer.model.training
+        seen.append([p.detach().clone() for p in trainer.model.parameters()])
+        return {"valid_bleu": 31.2}
+
+    config = TrainingConfig(steps=3, bleu_sentences=2, precision="fp32")
+    made = (tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config)
+    options = dict(valid=sentences(3), tokenizer=tokenizer, device="cpu", quiet=True)
+    with pytest.raises(ValueError, match="score=validation_bleu"):
+        Trainer(*made, **options)
+    trainer = Trainer(*made, **options, score=score)
+    assert trainer.fit()[-1]["valid_bleu"] == 31.2
+    averaged = list(trainer.averaged_model().parameters())
+    assert all(map(torch.equal, seen[-1], averaged))
+    assert not all(map(torch.equal, seen[-1], trainer.model.parameters()))
+
+
+def test_callbacks_see_every_update(encoded):
+    tokenizer, pairs = encoded
+    seen = []
+
+    class Moments(runs.Callback):
+        def start(self, trainer):
+            seen.append("start")
+
+        def finish(self, trainer):
+            seen.append("finish")
+
+    model = tiny_model(vocab_size=tokenizer.vocab_size)
+    config = TrainingConfig(steps=2, precision="fp32")
+    watch = [lambda t: seen.append((t.step, float(t.norm) > 0)), Moments()]
+    Trainer(model, TokenBatches(*pairs, 200), config, device="cpu", quiet=True, callbacks=watch).fit()
+    assert seen == ["start", (1, True), (2, True), "finish"]
+
+
+def test_a_compiled_trainer_learns_the_same(encoded, monkeypatch):
+    compile, compiled = torch.compile, []
+
+    def eager(function, **options):
+        compiled.append(function)
+        return compile(function, backend="aot_eager", **options)
+
+    torch.compiler.reset()
+    monkeypatch.setattr(torch, "compile", eager)
+    plain, fast = (small_run(encoded, None, compile=c).fit() for c in (False, True))
+    assert len(compiled) == 1
+    for a, b in zip(plain, fast, strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-3)
 
 
 @needs_gpu

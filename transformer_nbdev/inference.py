@@ -79,8 +79,8 @@ class _Search:
         self.model, self.src, self.least, self.k = model, src, least, k
         c, n = model.config, len(src)
         self.alive = torch.arange(n, device=src.device)  # the sentences still written
-        self.ids = src.new_full((n * k,), c.bos_id)  # the newest token of each row
-        self.found = src.new_full((n, longest), c.pad_id)  # the results, and their scores
+        self.ids = torch.full((n * k,), c.bos_id, device=src.device)  # the newest token of each row
+        self.found = torch.full((n, longest), c.pad_id, device=src.device)  # the results, and their scores
         dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
         self.scores = torch.full((n,), -torch.inf, dtype=dtype, device=src.device)
         self.tokens = self.found[:, None].repeat(1, k, 1)  # of the open hypotheses
@@ -273,7 +273,7 @@ def _length_batches(lengths: list[int], max_tokens: int) -> list[list[int]]:
     return batches
 
 # %% ../nbs/12_inference.ipynb #7439973a
-# By the file that is read. A notebook further up, with tokenizers of its own, adds them here.
+# By the file that is read. A later notebook, with tokenizers of its own, adds them here.
 tokenizer_loaders: dict[str, Callable[..., Any]] = {"tokenizer.json": Tokenizer.load}
 
 

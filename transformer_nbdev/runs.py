@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # %% ../nbs/E_runs.ipynb #4f7a0ed6
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer_nbdev.files import (
     Progress,
@@ -165,11 +165,25 @@ def set_random_state(state: dict[str, Tensor]) -> None:
         torch.cuda.set_rng_state(state["cuda"])
 
 # %% ../nbs/E_runs.ipynb #4ca3b02a
+def _check_moments(optimizer: torch.optim.Optimizer, saved: dict) -> None:
+    "ValueError for a moment that does not fit its parameter: a fused optimiser would crash on it."
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, moments in saved["state"].items():
+        for name, moment in moments.items():
+            like = parameters[number] if number < len(parameters) else torch.empty(0)
+            if moment.dim() and (moment.shape, moment.dtype) != (like.shape, like.dtype):
+                raise ValueError(
+                    f"the optimiser's {name} of parameter {number} is {moment.dtype} "
+                    f"{tuple(moment.shape)}, the parameter {like.dtype} {tuple(like.shape)}; "
+                    "resume from an older checkpoint, or train anew"
+                )
+
+
 class State:
     """All that the next update depends on: exactly what a checkpoint holds.
 
-    `model` and `average`, the model with the averaged weights, can `save_pretrained`; `batches` have
-    a `state_dict` that says where they stand.
+    `model` and `average`, the model with the averaged weights, can `save_pretrained`; `batches`
+    have a `state_dict` that says where they stand.
     """
 
     def __init__(
@@ -193,6 +207,7 @@ class State:
 
     def load_state_dict(self, state: dict) -> None:
         "Go back there. A process that there was not before keeps its own random numbers."
+        _check_moments(self.optimizer, state["optimizer"])
         for name in ("model", "optimizer", "batches"):
             getattr(self, name).load_state_dict(state[name])
         if self.average:

@@ -28,8 +28,8 @@ from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
 from .runs import Bar, Checkpoint, Log, NotFiniteError, Patience, State
 from .runs import StopOnSignal, TrainingConfig, Validate, bf16_pays
-from .runs import default_device as default_device, pick_device, everywhere
-from .runs import random_state, run_progress, set_random_state, start_processes
+from .runs import everywhere, pick_device, random_state, run_progress
+from .runs import set_random_state, start_processes
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #bdc15153
@@ -394,7 +394,7 @@ class Trainer:
             raise ValueError(f"{self.folder} already holds a run: resume it, or choose another")
         if self.folder and self.rank == 0 and not self.history:
             (self.folder / "metrics.jsonl").unlink(missing_ok=True)
-        size = f"{sum(map(torch.numel, self.model.parameters())):,} parameters, {len(self.batches):,}"
-        how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {self.updater.world} process(es)"
-        self.say(f"training on {self.device} {how}, {size} batches an epoch")
+        n, world = sum(map(torch.numel, self.model.parameters())), self.updater.world
+        how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {world} process(es), {n:,} parameters"
+        self.say(f"training on {self.device} {how}, {len(self.batches):,} batches an epoch")
         self.model.train()

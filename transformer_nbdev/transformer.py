@@ -226,7 +226,7 @@ def _check_weights(path: Path, tensors: dict[str, Tensor], model: Transformer) -
                 "model, it is neither saved nor loaded; go back to an earlier checkpoint"
             )
 
-
+# %% ../nbs/09_transformer.ipynb #2f8b7f8c
 def _write_model(model: Transformer, folder: Path) -> None:
     "The two files of a model folder. `named_parameters` yields a shared matrix once."
     from safetensors.torch import save_file

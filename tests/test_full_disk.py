@@ -1,0 +1,167 @@
+"Full disks and folders that cannot be written: nothing already written is lost."
+import contextlib
+import errno
+import os
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import (
+    contents,
+    cut,
+    refused,
+    sentences,
+    sizes,
+    tiny_model,
+    write,
+)
+
+from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
+from transformer_nbdev.inference import Translator
+from transformer_nbdev.training import Trainer, TrainingConfig
+
+
+@contextlib.contextmanager
+def full_disk(monkeypatch, free: int = 0):
+    "After `free` files, nothing reaches the disk."
+    left = [free]
+
+    def fsync(_):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        yield
+
+
+@contextlib.contextmanager
+def small_files(limit: int):
+    "The system itself refuses to let any file grow over `limit` bytes."
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("free", range(3))
+def test_full_disk_while_saving_a_model(copied, monkeypatch, free):
+    before = contents(copied)
+    translator = Translator.from_pretrained(copied)
+    with torch.no_grad():
+        translator.model.output.weight += 1
+    name = ["config.json", "model.safetensors", "tokenizer.json"][free]
+    with full_disk(monkeypatch, free), refused(OSError, copied / name, "No space left"):
+        translator.save_pretrained(copied)
+    changed = {n for n, b in contents(copied).items() if before.get(n) != b}
+    assert changed <= {"model.safetensors"} and set(before) == set(contents(copied))
+    Translator.from_pretrained(copied)
+
+
+def test_writes_that_really_fail(copied):
+    before = contents(copied)
+    translator = Translator.from_pretrained(copied)
+    with small_files(100), refused(OSError, copied / "config.json"):
+        translator.model.save_pretrained(copied)
+    with small_files(1000), refused(OSError, copied / "model.safetensors"):
+        translator.model.save_pretrained(copied)
+    with small_files(1000), refused(OSError, copied / "tokenizer.json"):
+        translator.tokenizer.save(copied)
+    assert contents(copied) == before
+
+
+def trainer(folder: Path, **config) -> Trainer:
+    "A tiny run that saves every two updates."
+    settings = {"steps": 6, "save_every": 2, "log_every": 1, "batch_tokens": 200, **config}
+    return Trainer.from_pairs(
+        sentences(40), TrainingConfig(precision="fp32", **settings), folder, None, "tiny", 280,
+        "cpu", quiet=True, **sizes,
+    )
+
+
+def weights(folder: Path) -> bytes:
+    "Of the last checkpoint."
+    return sorted(folder.glob("checkpoints/step-*"))[-1].joinpath("model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> bytes:
+    "The weights of a run that nothing disturbed."
+    folder = tmp_path_factory.mktemp("undisturbed")
+    trainer(folder).fit()
+    return weights(folder)
+
+
+@pytest.mark.parametrize("free", range(6, 12))
+def test_full_disk_while_training(tmp_path, monkeypatch, undisturbed, free):
+    # A save makes six files; the disk fills up during the second one.
+    with full_disk(monkeypatch, free), refused(OSError, tmp_path, "No space left"):
+        trainer(tmp_path).fit()
+    trainer(tmp_path).resume().fit()
+    assert weights(tmp_path) == undisturbed
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_the_state_of_a_run_does_not_fit_on_the_disk(tmp_path, undisturbed):
+    trainer(tmp_path, steps=2, schedule="paper").fit()
+    before = contents(tmp_path / "checkpoints")
+    size = (tmp_path / "model.safetensors").stat().st_size
+    with small_files(size + 5000), refused(OSError, tmp_path, "state.pt"):
+        trainer(tmp_path, schedule="paper").resume().fit()
+    assert before.items() <= contents(tmp_path / "checkpoints").items()
+    assert trainer(tmp_path, schedule="paper").resume().step == 2
+
+
+def test_the_metrics_do_not_fit_on_the_disk(tmp_path):
+    trainer(tmp_path, steps=2).fit()
+    path = tmp_path / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    with small_files(path.stat().st_size + 10), refused(OSError, path):
+        resumed = trainer(tmp_path)
+        resumed.state.step = 2
+        resumed.log(loss=1.0, lr=1.0, tokens_per_second=1)
+    assert [r["step"] for r in trainer(tmp_path).resume().history] == [1, 2]
+    assert path.read_text().splitlines() == lines
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, saved):
+    below = write(tmp_path / "file", "text") / "run"
+    with refused(ValueError, below, "choose another"):
+        trainer(below)
+    with refused(ValueError, below, "choose another"):
+        tiny_model().save_pretrained(below)
+    with refused(OSError, below, "another folder"):
+        Tokenizer.load(saved).save(below)
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_a_new_run_does_not_mix_with_an_old_one(tmp_path):
+    trainer(tmp_path).fit()
+    before = contents(tmp_path)
+    with refused(ValueError, tmp_path, "resume"):
+        trainer(tmp_path, steps=4).fit()
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_damaged_checkpoint(tmp_path, share):
+    trainer(tmp_path, steps=2).fit()
+    cut(tmp_path / "checkpoints" / "step-00000002" / "state.pt", share)
+    with refused(ValueError, tmp_path, "state.pt"):
+        trainer(tmp_path).resume()
+
+
+def test_nothing_to_resume(tmp_path):
+    with refused(ValueError, "nothing to resume", tmp_path):
+        trainer(tmp_path).resume()
+
+
+def test_validation_pairs_need_a_tokenizer(tmp_path):
+    tokenizer = Tokenizer.train(["one two"], 259)
+    batches = TokenBatches(*encode_pairs([("one", "eins")], tokenizer))
+    with refused(ValueError, "tokenizer"):
+        Trainer(tiny_model(), batches, TrainingConfig(steps=1), valid=sentences(2), device="cpu")
