@@ -357,7 +357,7 @@ def _choose(layers: list[tuple[nn.Module, int]]) -> Parts:
     chosen: Parts = {}
     gains = {twin: [(a - b) / s for (a, b), s in zip(sums[twin], steps)] for twin in sums}
     for twin in sorted(gains, key=lambda twin: statistics.mean(gains[twin])):  # the best comes last
-        enough = 0.0 if twin is PiecewiseOutput else 0.01  # it saves memory, too
+        enough = 0.0 if twin is PiecewiseOutput and layers[0][0].training else 0.01  # memory, too
         if min(gains[twin]) > -0.01 and statistics.mean(gains[twin]) > enough:
             chosen[plain_class(twin)] = twin
     return chosen
