@@ -77,7 +77,7 @@ def test_batches_smaller_than_a_sentence():
     tokenizer = Tokenizer.train(["one two"], 259)
     encoded = encode_pairs([("one", "eins")], tokenizer)
     with refused(ValueError, "batch_tokens", 4, 5):
-        TokenBatches(*encoded, max_tokens=4)
+        TokenBatches(*encoded, batch_tokens=4)
 
 body = random.Random(0).randbytes(300_000)
 

@@ -20,12 +20,13 @@ import torch
 import transformer_nbdev
 from .corpora import decode_lines, load_pairs
 from .data import Tokenizer
+from .devices import default_device, everywhere, start_processes
 from .engine import accelerate, twin_names, twins_named
 from .files import read_json, write_atomically
 from .inference import Translator, corpus_scores, validation_bleu
 from .performance import bench as measure
 from .quantization import quantize
-from .runs import Callback, TrainingConfig, default_device, everywhere
+from .runs import Callback, TrainingConfig
 from .serving import convert as convert_folder
 from .training import Trainer
 from .transformer import TransformerConfig, presets
@@ -218,14 +219,13 @@ def train(**options):
 
     Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …
     """
+    start_processes()  # before anything that may fail: the others learn of it
     context = click.get_current_context()
     typed = {k for k in options if context.get_parameter_source(k).name == "COMMANDLINE"}
     settings = _resumed_settings(options, typed) if options["resume"] else _new_settings(options)
     trainer = _trainer(settings, options)
     settings["twins"] = _use_twins(trainer, settings["twins"])
-    if options["resume"]:
-        trainer.resume()
-    trainer.fit()
+    (trainer.resume() if options["resume"] else trainer).fit()
     trainer.say("saved in {out}; next: transformer-nbdev translate --model {out}".format(**options))
 
 # %% ../nbs/17_command_line.ipynb #1f8910b0
@@ -266,10 +266,10 @@ def _trainer(settings: dict, options: dict) -> Trainer:
 # %% ../nbs/17_command_line.ipynb #fba8db12
 def _use_twins(trainer: Trainer, names: list[str] | None) -> list[str]:
     "Give the model the twins of these names; None: those that pay here, by the first process."
-    if names is None:
-        if trainer.rank == 0:
-            accelerate(trainer.model.train(), bf16=trainer.updater.bf16)
-        names = everywhere(twin_names(trainer.model))[0]
+    if names is None and trainer.rank == 0:
+        accelerate(trainer.model.train(), bf16=trainer.updater.bf16)
+        names = twin_names(trainer.model)
+    names = everywhere(names or [])[0]
     if names:
         accelerate(trainer.model, twins_named(names))
         trainer.say(f"faster twins: {', '.join(names)}")

@@ -6,6 +6,7 @@
 __all__ = ['Tokenizer', 'Sequences', 'pad', 'encode_pairs', 'pool_by_length', 'Batch', 'TokenBatches']
 
 # %% ../nbs/10_data.ipynb #4d142be4
+import hashlib
 import os
 from array import array
 from collections.abc import Iterable, Iterator
@@ -239,8 +240,7 @@ class TokenBatches:
     """Endless batches of at most `batch_tokens` positions a side, of like lengths, in random order.
 
     The order depends on `seed` and the epoch alone; `state_dict` is the exact position in it, and
-    `load_state_dict` returns to it. Lengths are rounded up to a multiple of `multiple`;
-    `max_tokens` is an older name of `batch_tokens`.
+    `load_state_dict` returns to it. Lengths are rounded up to a multiple of `multiple`.
     """
 
     def __init__(
@@ -252,9 +252,7 @@ class TokenBatches:
         shuffle: bool = True,
         pad_id: int = 0,
         multiple: int = 1,
-        max_tokens: int | None = None,
     ):
-        batch_tokens = batch_tokens if max_tokens is None else max_tokens
         longest = int(max(source.lengths.max(), target.lengths.max()))
         if _round_up(longest, multiple) > batch_tokens:
             raise ValueError(
@@ -262,8 +260,15 @@ class TokenBatches:
             )
         self.source, self.target, self.pad_id, self.seed = source, target, pad_id, seed
         self.batch_tokens, self.shuffle, self.multiple = batch_tokens, shuffle, multiple
-        self.epoch, self.index = 0, 0
+        self.epoch, self.index, self.fingerprint = 0, 0, self._fingerprint()
         self.plan = self._plan()
+
+    def _fingerprint(self) -> int:
+        "A number that other sequences would not have."
+        digest = hashlib.sha256()
+        for side in (self.source, self.target):
+            digest.update(side.lengths.tobytes() + side.flat.numpy().tobytes())
+        return int(digest.hexdigest()[:12], 16)
 
     def _plan(self) -> list[np.ndarray]:
         "The rows of each batch of this epoch."
@@ -299,11 +304,16 @@ class TokenBatches:
 
     def state_dict(self) -> dict:
         "Where the iteration stands."
-        n = len(self.plan)
-        return {"epoch": self.epoch, "index": self.index, "seed": self.seed, "batches": n}
+        place = {"epoch": self.epoch, "index": self.index, "seed": self.seed}
+        return {**place, "batches": len(self.plan), "data": self.fingerprint}
 
     def load_state_dict(self, state: dict) -> None:
         "Go where `state_dict` was taken; ValueError if data or `batch_tokens` are not the same."
+        if state.get("data", self.fingerprint) != self.fingerprint:
+            raise ValueError(
+                "the position was saved in other sentence pairs, or with another tokenizer; "
+                "use the same as before"
+            )
         self.epoch, self.index, self.seed = state["epoch"], state["index"], state["seed"]
         self.plan = self._plan()
         if (planned := state.get("batches", len(self.plan))) != len(self.plan):

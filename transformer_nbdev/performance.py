@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from .data import Sequences, TokenBatches
+from .devices import pick_device
 from .engine import accelerate, race, twin_names
-from .runs import TrainingConfig, pick_device
+from .runs import TrainingConfig
 from .training import Updater
 from .transformer import Transformer, TransformerConfig, training_flops
 

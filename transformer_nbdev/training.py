@@ -22,14 +22,14 @@ from torch import Tensor, nn
 
 from .corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
-from .files import append_record, find_checkpoints, read_records, say
+from .devices import agree, bf16_pays, everywhere, pick_device, random_state
+from .devices import set_random_state, shared_loss, start_processes
+from .files import append_record, find_checkpoints, owned, read_records, say
 from .files import writable_folder, write_atomically, write_checkpoint
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
 from .runs import Bar, Checkpoint, Log, NotFiniteError, Patience, State
-from .runs import StopOnSignal, TrainingConfig, Validate, bf16_pays
-from .runs import everywhere, pick_device, random_state, run_progress
-from .runs import set_random_state, start_processes
+from .runs import StopOnSignal, TrainingConfig, Validate, run_progress
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #bdc15153
@@ -55,22 +55,12 @@ def _move_average(average: nn.Module, model: nn.Module, decay: float, step: int)
     for mean, weight in zip(average.parameters(), model.parameters()):
         mean.lerp_(weight, 1 - decay)
 
-# %% ../nbs/11_training.ipynb #4a4e0592
-class _Coat(nn.Module):
-    "A model's loss as a module: what DistributedDataParallel asks for."
-
-    def __init__(self, model: Transformer, loss: Callable[..., Tensor]):
-        super().__init__()
-        self.model, self.loss = model, loss
-
-    def forward(self, *arguments: Any) -> Tensor:
-        return self.loss(*arguments)
-
 # %% ../nbs/11_training.ipynb #59f5d34e
 class Updater:
     """Moves the weights: a model, its batches, its optimiser and its average, in `state`.
 
-    Under `torchrun` every process makes the same Updater and works on its share of each batch.
+    Under `torchrun` every process makes the same Updater and works on its share of each batch;
+    ValueError in all of them if they were given different data or settings.
     Making one seeds PyTorch's global random numbers with `config.seed`, from which dropout draws.
     """
 
@@ -79,25 +69,17 @@ class Updater:
         device: str | torch.device | None = None,
     ):
         self.rank, self.world = start_processes()
+        agree({**vars(config), **vars(model.config), **batches.state_dict()})
         self.device, self.config = pick_device(device), config
         self.bf16 = {"bf16": True, "auto": bf16_pays(self.device)}.get(config.precision, False)
         model = model.to(self.device)
         average = copy.deepcopy(model).eval().requires_grad_(False) if config.ema else None
         self.state = State(model, _make_optimizer(model, config), batches, average)
-        self.training_loss = self._shared_loss(model)
+        compiled = torch.compile(model.loss, dynamic=True, fullgraph=True) if config.compile else None
+        self.training_loss = shared_loss(model, compiled or model.loss, self.device)
         self.good, self.pulse = "there was no loss before", torch.zeros((), device=self.device)
         self.latest: Batch | None = None
         torch.manual_seed(config.seed + self.rank)
-
-    def _shared_loss(self, model: Transformer) -> Any:
-        "The model's loss, compiled if asked for; its gradients are shared between processes."
-        loss: Any = model.loss
-        if self.config.compile:
-            loss = torch.compile(loss, dynamic=True, fullgraph=True)
-        if self.world == 1:
-            return loss
-        ids = [self.device.index] if self.device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(_Coat(model, loss), device_ids=ids)
 
     def loss_sum(self, batch: Batch, epsilon: float, loss: Callable | None = None) -> Tensor:
         "Cross entropy summed over the real tokens of a batch, in nats, shape `()`."
@@ -337,11 +319,8 @@ class Trainer:
             place = f"checkpoint in {self.folder}" if self.folder else "folder was given"
             raise ValueError(f"nothing to resume: no {place}; train without resume first")
         self.state.read(found[-1])
-        path = self.folder / "metrics.jsonl"
-        self.history = [r for r in read_records(path) if r["step"] <= self.step]
-        if self.rank == 0:
-            text = "".join(json.dumps(r) + "\n" for r in self.history)
-            write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+        records = read_records(self.folder / "metrics.jsonl")
+        self.history = [r for r in records if r["step"] <= self.step]
         return self
 
     def update(self, progress: float) -> None:
@@ -354,19 +333,21 @@ class Trainer:
         """Train until the config says stop; returns the metrics.
 
         Ctrl-C ends the update, saves a checkpoint and raises KeyboardInterrupt. After any other
-        error a checkpoint is saved, too, unless it is NotFiniteError.
+        error a checkpoint is saved, too, unless it is NotFiniteError. ValueError, and nothing is
+        changed, if the folder is another run's.
         """
-        self._begin()
         clock = time.monotonic() - self.state.seconds
-        with contextlib.ExitStack() as self.exits, self._saved_after_error():
-            self._tell("start")
-            while self.progress < 1 and not self.stopped:
-                self.update(self.progress)
-                seconds = time.monotonic() - clock
-                self.state.seconds = everywhere(seconds)[0] if self.config.minutes else seconds
-                self._tell("__call__")
-            self.save()
-            self._tell("finish")
+        with contextlib.ExitStack() as self.exits:
+            self._begin()
+            with self._saved_after_error():
+                self._tell("start")
+                while self.progress < 1 and not self.stopped:
+                    self.update(self.progress)
+                    seconds = time.monotonic() - clock
+                    self.state.seconds = everywhere(seconds)[0] if self.config.minutes else seconds
+                    self._tell("__call__")
+                self.save()
+                self._tell("finish")
         self.model.eval()
         return self.history
 
@@ -388,12 +369,26 @@ class Trainer:
             raise
 
     def _begin(self) -> None:
-        "Make sure that the folder holds no other run, and say what begins."
-        found = find_checkpoints(self.folder) if self.folder else []
-        if found and found[-1].name > f"step-{self.step:08d}":
-            raise ValueError(f"{self.folder} already holds a run: resume it, or choose another")
-        if self.folder and self.rank == 0 and not self.history:
-            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+        "Own the folder, and say what begins; ValueError, in every process, if it is another run's."
+        agree({"step": self.step, "validation": bool(self.valid)})
+        refusal = ""
+        if self.folder and self.rank == 0:
+            try:
+                self.exits.enter_context(owned(self.folder))
+                found = find_checkpoints(self.folder)
+                if found and found[-1].name > f"step-{self.step:08d}":
+                    refusal = f"{self.folder} already holds a run: resume it, or choose another"
+            except ValueError as error:
+                refusal = str(error)
+        if refusal := everywhere(refusal)[0]:
+            raise ValueError(refusal)
+        if self.folder and self.rank == 0:
+            text = "".join(json.dumps(r) + "\n" for r in self.history)
+            path = self.folder / "metrics.jsonl"
+            if text:
+                write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+            else:
+                path.unlink(missing_ok=True)
         n, world = sum(map(torch.numel, self.model.parameters())), self.updater.world
         how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {world} process(es), {n:,} parameters"
         self.say(f"training on {self.device} {how}, {len(self.batches):,} batches an epoch")

@@ -1,0 +1,138 @@
+"Two runs want one folder; several processes share one run. Whatever is wrong ends all of them, soon, in a sentence."
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers import cli, contents, environment, start, train, write_pairs
+
+
+def wait_for_first_update(process: subprocess.Popen, out) -> None:
+    "Until it has logged; the process must not end before."
+    end = time.monotonic() + 60
+    while not (out / "metrics.jsonl").exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+
+
+def stopped(process: subprocess.Popen) -> None:
+    "Interrupt it, and wait until it has saved."
+    process.send_signal(signal.SIGINT)
+    _, text = process.communicate(timeout=60)
+    assert process.returncode == 130, text
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"]], ids=["a new run", "a resumed run"])
+def test_a_second_run_in_the_folder_gets_a_sentence_and_changes_nothing(command, corpus, tmp_path, more):
+    if more:
+        done = command(*train(corpus, tmp_path, "--steps=2")[len(cli) :])
+        assert done.returncode == 0, done.stderr
+        (tmp_path / "metrics.jsonl").rename(tmp_path / "old.jsonl")
+    first = start(*train(corpus, tmp_path, "--steps=100000", "--save-every=0", *more))
+    wait_for_first_update(first, tmp_path)
+    first.send_signal(signal.SIGSTOP)
+    before = contents(tmp_path)
+    done = command(*train(corpus, tmp_path, "--steps=100000", *more)[len(cli) :])
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"{tmp_path} is in use by process {first.pid}" in done.stderr
+    assert contents(tmp_path) == before
+    first.send_signal(signal.SIGCONT)
+    stopped(first)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_a_killed_owner_left_is_taken_over(command, corpus, tmp_path):
+    first = start(*train(corpus, tmp_path, "--steps=100000", "--save-every=1"))
+    wait_for_first_update(first, tmp_path)
+    while not list(tmp_path.glob("checkpoints/step-*")):
+        time.sleep(0.01)
+    first.kill()
+    first.communicate()
+    assert list(tmp_path.glob(".*owner"))
+    done = command(*train(corpus, tmp_path, "--resume", "--steps=1")[len(cli) :])
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob(".*owner"))
+
+
+def together(tmp_path, *commands, seconds: float = 60) -> tuple[list[int], list[str]]:
+    "Start one process a rank, each with its own command; exit codes and standard errors."
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = []
+    for rank, arguments in enumerate(commands):
+        settings = {
+            **environment(), "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        }
+        processes.append(subprocess.Popen(
+            [str(a) for a in arguments], env=settings, cwd=tmp_path, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ))
+    end = time.monotonic() + seconds
+    try:
+        texts = [p.communicate(timeout=max(1, end - time.monotonic()))[1] for p in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [p.returncode for p in processes], texts
+
+
+def test_equal_processes_train(corpus, tmp_path):
+    one = train(corpus, tmp_path / "out", "--steps=2")
+    codes, texts = together(tmp_path, one, one)
+    assert codes == [0, 0], texts
+
+
+@pytest.mark.parametrize("what", ["other lines", "half the lines"])
+def test_processes_with_other_data_do_not_train(corpus, tmp_path, what):
+    (tmp_path / "other").mkdir()
+    pairs = write_pairs(tmp_path / "other")
+    for path in pairs.glob("train*"):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(lines[::-1] if what == "other lines" else lines[: len(lines) // 2]))
+    codes, texts = together(
+        tmp_path, *(train(data, tmp_path / "out", "--steps=2") for data in (corpus, pairs))
+    )
+    assert codes == [1, 1], texts
+    for text in texts:
+        assert "the processes differ in" in text and "Traceback" not in text
+    assert not list(tmp_path.glob("out/*.json*"))
+
+
+@pytest.mark.parametrize("option", ["--seed=1", "--steps=3", "--d-ff=64"])
+def test_processes_with_other_settings_do_not_train(corpus, tmp_path, option):
+    one = train(corpus, tmp_path / "out", "--steps=2")
+    codes, texts = together(tmp_path, one, [*one, option])
+    name = option[2:].split("=")[0].replace("-", "_")
+    assert codes == [1, 1], texts
+    for text in texts:
+        assert f"the processes differ in {name}" in text and "Traceback" not in text
+
+
+def test_a_process_without_data_ends_the_others(corpus, tmp_path):
+    one = train(corpus, tmp_path / "out", "--steps=2")
+    codes, texts = together(tmp_path, one, train(tmp_path / "none", tmp_path / "out", "--steps=2"))
+    assert 0 not in codes and "none" in texts[1]
+
+
+def test_a_process_that_never_comes_is_not_waited_for(tmp_path):
+    wait = "from transformer_nbdev.devices import start_processes; start_processes(3)"
+    codes, texts = together(tmp_path, [sys.executable, "-c", wait], [sys.executable, "-c", "pass"])
+    assert codes == [1, 0] and "not all processes came within 3 seconds" in texts[0]
+
+
+def test_a_folder_in_use_ends_all_processes(command, corpus, tmp_path):
+    out = tmp_path / "out"
+    first = start(*train(corpus, out, "--steps=100000", "--save-every=0"))
+    wait_for_first_update(first, out)
+    one = train(corpus, out, "--steps=2")
+    first.send_signal(signal.SIGSTOP)
+    codes, texts = together(tmp_path, one, one)
+    first.send_signal(signal.SIGCONT)
+    assert codes == [1, 1] and all("is in use by process" in text for text in texts), texts
+    stopped(first)
