@@ -93,15 +93,15 @@ def _new_settings(options: dict) -> dict:
     if any((out / x).exists() for x in ("model.safetensors", "config.json", "tokenizer.json")):
         raise ValueError(f"{out} holds a model and no run to resume: choose another folder")
     numbers = options["data"] is None
-    task = {"batch_tokens": 2000, "lr": 3e-3, "warmup": 60, "ema": 0.98} if numbers else {}
-    training = {**task, **_given(TrainingConfig, options)}
+    task = {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98} if numbers else {}
+    training, shape = {**task, **_given(TrainingConfig, options)}, {"dropout": 0.0} if numbers else {}
     if not {"steps", "epochs", "minutes"} & training.keys():
-        training |= {"steps": 600} if numbers else {"epochs": 20.0}
+        training |= {"steps": 1000} if numbers else {"epochs": 20.0}
     return {
         **{k: options[k] for k in "data src tgt train_split valid_split numbers_below".split()},
         "preset": options["preset"] or ("tiny" if numbers else "small"),
         "vocab_size": options["vocab_size"] or (400 if numbers else 8000),
-        "model": _given(TransformerConfig, {**options, "vocab_size": None}),
+        "model": {**shape, **_given(TransformerConfig, {**options, "vocab_size": None})},
         "training": training,
         "twins": [] if options["plain"] else None,  # None: to be chosen
     }
@@ -214,7 +214,7 @@ def train(**options):
     """Train a model on sentence pairs.
 
     It ends by --steps, --epochs or --minutes, whichever is first; without one of them after 20
-    epochs, on numbers after 600 steps. Ctrl-C saves a checkpoint, --resume goes on from there. The
+    epochs, on numbers after 1,000 updates. Ctrl-C saves a checkpoint, --resume goes on from there. The
     folder --out holds the model, the tokenizer, the settings, the metrics, the loss curve.
 
     Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …
@@ -357,11 +357,11 @@ def evaluate(**options):
     source, references = zip(*pairs[: options["limit"]])
     start = time.perf_counter()
     hypotheses = [text for text, _ in _translate(options, translator, list(source))]
-    seconds = time.perf_counter() - start
+    seconds, n = round(time.perf_counter() - start, 2), len(references)
     if options["output"]:
         _write_output(options["output"], "".join(f"{line}\n" for line in hypotheses))
-    n_exact, n = sum(h == r for h, r in zip(hypotheses, references)), len(references)
-    result = {"exact_match": n_exact / n, "sentences": n, "seconds": round(seconds, 2)}
+    n_exact = sum(h == r for h, r in zip(hypotheses, references))
+    result = {"exact_match": n_exact / n, "sentences": n, "seconds": seconds}
     click.echo(json.dumps({**corpus_scores(hypotheses, list(references)), **result}, indent=2))
 
 # %% ../nbs/17_command_line.ipynb #21922e55

@@ -41,19 +41,21 @@ def number_split(
 ) -> tuple[list[int], list[int]]:
     """Numbers below `limit` to train on and others to test on: no number is in both.
 
-    Both are even draws without repetition, but for a twentieth of the training numbers: these are
-    below 100, which an even draw would miss, and repeat. More numbers than there are: ValueError.
+    Both are even draws without repetition, but for a tenth of the training numbers: 0, which has a
+    word of its own, and others below 100, which an even draw would miss, in turns. More numbers
+    than there are: ValueError.
     """
     if n_train + n_held_out > limit:
         raise ValueError(
             f"only {limit:,} numbers lie below limit = {limit}, "
             f"{n_train} + {n_held_out} were asked for; lower one of them"
         )
-    rng, n_small = random.Random(seed), n_train // 20
-    drawn = rng.sample(range(limit), n_held_out + n_train - n_small)
+    rng, n_small = random.Random(seed), max(1, n_train // 10)
+    drawn = rng.sample(range(1, limit), n_held_out + n_train - n_small)
     held_out, train = drawn[:n_held_out], drawn[n_held_out:]
-    small = sorted(set(range(min(limit, 100))) - set(held_out)) or train
-    return train + rng.choices(small, k=n_small), held_out
+    others = set(range(1, min(limit, 100))) - set(held_out)
+    small = [*[0] * 10, *rng.sample(sorted(others), len(others))]
+    return train + (small * n_small)[:n_small], held_out
 
 # %% ../nbs/D_corpora.ipynb #f8d7e3a8
 Pairs = list[tuple[str, str]]
