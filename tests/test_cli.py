@@ -159,7 +159,7 @@ def settings_of(folder) -> dict:
 def test_the_command_line_wins_over_the_task(tmp_path):
     names = "data src tgt train_split valid_split numbers_below preset vocab_size plain".split()
     nothing = {"out": tmp_path, **dict.fromkeys(names)}
-    assert _new_settings(nothing)["training"]["steps"] == 600
+    assert _new_settings(nothing)["training"]["steps"] == 1000
     asked = _new_settings({**nothing, "steps": 40, "lr": 0.0})
     assert asked["training"]["lr"] == 0.0 and asked["training"]["steps"] == 40
     assert _new_settings({**nothing, "epochs": 100.0})["training"].get("steps") is None

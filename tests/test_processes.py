@@ -82,12 +82,6 @@ def together(tmp_path, *commands, seconds: float = 60) -> tuple[list[int], list[
     return [p.returncode for p in processes], texts
 
 
-def test_equal_processes_train(corpus, tmp_path):
-    one = train(corpus, tmp_path / "out", "--steps=2")
-    codes, texts = together(tmp_path, one, one)
-    assert codes == [0, 0], texts
-
-
 @pytest.mark.parametrize("what", ["other lines", "half the lines"])
 def test_processes_with_other_data_do_not_train(corpus, tmp_path, what):
     (tmp_path / "other").mkdir()
@@ -104,7 +98,7 @@ def test_processes_with_other_data_do_not_train(corpus, tmp_path, what):
     assert not list(tmp_path.glob("out/*.json*"))
 
 
-@pytest.mark.parametrize("option", ["--seed=1", "--steps=3", "--d-ff=64"])
+@pytest.mark.parametrize("option", ["--steps=3", "--d-ff=64"])
 def test_processes_with_other_settings_do_not_train(corpus, tmp_path, option):
     one = train(corpus, tmp_path / "out", "--steps=2")
     codes, texts = together(tmp_path, one, [*one, option])

@@ -13,18 +13,18 @@ options = ["--schedule=paper", "--warmup=10", "--dropout=0.1", "--accumulate=2",
 
 @pytest.fixture(scope="module")
 def whole(corpus, tmp_path_factory) -> Path:
-    "A run of 120 updates that nothing disturbed."
+    "A run of 60 updates that nothing disturbed."
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    done = run(*train(corpus, folder, *options, "--steps=120"))
+    done = run(*train(corpus, folder, *options, "--steps=60"))
     assert done.returncode == 0, done.stderr
-    assert list(metrics(folder)) == list(range(1, 121))
+    assert list(metrics(folder)) == list(range(1, 61))
     return folder
 
 
 def test_a_resumed_run_is_the_same_to_the_last_bit(corpus, whole, tmp_path):
-    done = run(*train(corpus, tmp_path, *options, "--steps=50"))
-    assert done.returncode == 0 and checkpoint(tmp_path).name == "step-00000050", done.stderr
-    done = run(*train(corpus, tmp_path, "--resume", "--steps=120"))
+    done = run(*train(corpus, tmp_path, *options, "--steps=26"))
+    assert done.returncode == 0 and checkpoint(tmp_path).name == "step-00000026", done.stderr
+    done = run(*train(corpus, tmp_path, "--resume", "--steps=60"))
     assert done.returncode == 0, done.stderr
     same_run(whole, tmp_path)
 
