@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 
+import helpers
 import pytest
 from helpers import cli, contents, environment, start, train, write_pairs
 
@@ -15,6 +16,22 @@ def wait_for_first_update(process: subprocess.Popen, out) -> None:
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def no_process_survives(monkeypatch):
+    "Whatever a test started and did not wait for is killed, stopped ones included."
+    started = []
+
+    def noted(*command):
+        started.append(helpers.start(*command))
+        return started[-1]
+
+    monkeypatch.setitem(globals(), "start", noted)
+    yield
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def stopped(process: subprocess.Popen) -> None:
@@ -34,7 +51,7 @@ def test_a_second_run_in_the_folder_gets_a_sentence_and_changes_nothing(command,
     wait_for_first_update(first, tmp_path)
     first.send_signal(signal.SIGSTOP)
     before = contents(tmp_path)
-    done = command(*train(corpus, tmp_path, "--steps=100000", *more)[len(cli) :])
+    done = command(*train(corpus, tmp_path, "--steps=9", *more)[len(cli) :])
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert f"{tmp_path} is in use by process {first.pid}" in done.stderr
     assert contents(tmp_path) == before
