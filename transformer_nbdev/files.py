@@ -173,7 +173,7 @@ def owned(folder: Path) -> Iterator[None]:
     path = folder / f"{_marker}owner"
     with open(path, "a+", encoding="utf-8") as file:
         file.seek(0)
-        owner, free = file.read(), True
+        owner, free, hint = file.read(), True, ""
         try:
             import fcntl
 
@@ -181,11 +181,11 @@ def owned(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             free = False
         except (ImportError, OSError):  # no such locks here
-            free = not owner
+            free, hint = not owner, f" (if it is long gone, delete {path})"
         if not free or not path.exists() or path.stat().st_ino != os.fstat(file.fileno()).st_ino:
             raise ValueError(
                 f"{folder} is in use by {owner or 'another run'}: wait for it, stop it, or choose "
-                f"another folder (if it is long gone, delete {path})"
+                f"another folder{hint}"
             )
         with contextlib.suppress(OSError):  # a full disk: the lock holds without a name
             file.truncate(0)
