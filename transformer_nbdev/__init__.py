@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # at run time a name's module is imported when the name is fi
     from transformer_nbdev.interop import from_torch, to_torch
     from transformer_nbdev.marian import from_marian, to_marian
     from transformer_nbdev.multi_head import MultiHeadAttention
+    from transformer_nbdev.muon import Muon
     from transformer_nbdev.output_loss import smoothed_cross_entropy
     from transformer_nbdev.engine import accelerate, plain
     from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
@@ -34,6 +35,7 @@ _home = {
     "interop": ["from_torch", "to_torch"],
     "marian": ["from_marian", "to_marian"],
     "multi_head": ["MultiHeadAttention"],
+    "muon": ["Muon"],
     "output_loss": ["smoothed_cross_entropy"],
     "engine": ["accelerate", "plain"],
     "positional_encoding": ["PositionalEncoding", "sinusoidal_encoding"],

@@ -20,12 +20,13 @@ import torch
 import transformer_nbdev
 from .corpora import decode_lines, load_pairs
 from .data import Tokenizer
-from .devices import default_device, everywhere, start_processes
+from .devices import bf16_pays, default_device, everywhere, start_processes
 from .engine import accelerate, twin_names, twins_named
 from .files import read_json, write_atomically
 from .inference import Translator, corpus_scores, validation_bleu
 from .performance import bench as measure
 from .quantization import quantize
+from .recipes import TuneSearch, recipe
 from .runs import Callback, TrainingConfig
 from .serving import convert as convert_folder
 from .training import Trainer
@@ -45,7 +46,7 @@ _option_help = {
     "steps": "stop after so many updates", "epochs": "stop after so many passes over the data",
     "minutes": "stop after so many minutes", "accumulate": "batches an update",
     "batch_tokens": "positions of a batch's longer side, padding included",
-    "optimizer": "adamw or adam", "weight_decay": "of matrices, with adamw",
+    "optimizer": "muon, adamw or adam", "weight_decay": "of matrices, not with adam",
     "lr": "peak of the linear schedule", "warmup": "updates until the rate is at its peak",
     "schedule": "linear, to zero at the end; or paper, as in its section 5.3",
     "beta1": "Adam: decay of the mean gradient", "beta2": "Adam: decay of the mean square",
@@ -62,12 +63,12 @@ _option_help = {
 }
 
 # %% ../nbs/17_command_line.ipynb #7bee23a6
-def _options_of(cls: type, skip: tuple[str, ...] = (), default: str | None = None):
-    "A click option for each field of a dataclass, None if not given; the help shows the default."
+def _options_of(cls: type, default: str | None = None):
+    "A click option for each field with a help text, None if not given; it shows the default."
     hints = get_type_hints(cls)
 
     def decorate(command):
-        for f in [f for f in reversed(fields(cls)) if f.name not in skip]:
+        for f in [f for f in reversed(fields(cls)) if f.name in _option_help]:
             kind = next(k for k in (*get_args(hints[f.name]), hints[f.name]) if k is not type(None))
             flag = "--" + f.name.replace("_", "-")
             flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
@@ -92,17 +93,15 @@ def _new_settings(options: dict) -> dict:
         raise ValueError(f"{out} already holds a run: add --resume, or choose another folder")
     if any((out / x).exists() for x in ("model.safetensors", "config.json", "tokenizer.json")):
         raise ValueError(f"{out} holds a model and no run to resume: choose another folder")
-    numbers = options["data"] is None
-    task = {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98} if numbers else {}
-    training, shape = {**task, **_given(TrainingConfig, options)}, {"dropout": 0.0} if numbers else {}
-    if not {"steps", "epochs", "minutes"} & training.keys():
-        training |= {"steps": 1000} if numbers else {"epochs": 20.0}
+    best = recipe("numbers" if options["data"] is None else "text")
+    given = _given(TrainingConfig, options)
+    ends = {} if {"steps", "epochs", "minutes"} & given.keys() else best["ends"]
     return {
         **{k: options[k] for k in "data src tgt train_split valid_split numbers_below".split()},
-        "preset": options["preset"] or ("tiny" if numbers else "small"),
-        "vocab_size": options["vocab_size"] or (400 if numbers else 8000),
-        "model": {**shape, **_given(TransformerConfig, {**options, "vocab_size": None})},
-        "training": training,
+        "preset": options["preset"] or best["preset"],
+        "vocab_size": options["vocab_size"] or best["vocab_size"],
+        "model": {**best["model"], **_given(TransformerConfig, {**options, "vocab_size": None})},
+        "training": {**best["training"], **ends, **given},
         "twins": [] if options["plain"] else None,  # None: to be chosen
     }
 
@@ -123,10 +122,9 @@ def _resumed_settings(options: dict, explicit: set[str]) -> dict:
         raise ValueError(f"nothing to resume in {options['out']}: it has no settings.json")
     shape = settings["preset"], settings["vocab_size"]
     fixed = {**settings, **asdict(TransformerConfig.preset(*shape, **settings["model"]))}
-    for name in sorted(explicit & fixed.keys()):
-        if options[name] != fixed[name]:
-            change = f"{name} = {fixed[name]!r} and cannot go on with {options[name]!r}"
-            raise ValueError(f"this run began with {change}; leave that option out")
+    for name in sorted(k for k in explicit & fixed.keys() if options[k] != fixed[k]):
+        change = f"{name} = {fixed[name]!r} and cannot go on with {options[name]!r}"
+        raise ValueError(f"this run began with {change}; leave that option out")
     training = {**settings["training"], **_given(TrainingConfig, options)}
     twins = [] if options["plain"] else settings.get("twins", [])
     return {**settings, "training": training, "twins": twins}
@@ -186,8 +184,7 @@ def _shown(name: str, default: object, **options):
 
 
 _preset = click.Choice(list(presets))
-_positive = click.IntRange(min=1)
-_formats = ["native", "marian", "torch", "ctranslate2"]
+_positive, _formats = click.IntRange(min=1), ["native", "marian", "torch"]
 _plain = click.option("--plain", is_flag=True, help="without the faster twins of the model's parts")
 _device = click.option("--device", callback=_usable_device, help="[default: a GPU if there is one]")
 
@@ -201,14 +198,14 @@ _device = click.option("--device", callback=_usable_device, help="[default: a GP
 @_shown("--tgt", "de", help="target language")
 @click.option("--out", required=True, help="folder of the run")
 @click.option("--preset", type=_preset, help="model size  [default: small; for numbers tiny]")
-@click.option("--vocab-size", type=int, help="of the tokenizer  [default: 8000; for numbers 400]")
+@click.option("--vocab-size", type=int, help="of the tokenizer  [default: 4000; for numbers 400]")
 @_shown("--train-split", "train")
 @_shown("--valid-split", "val", help='"none": no validation')
 @_shown("--numbers-below", 100_000, type=click.IntRange(min=30_200), help="of the numbers task")
 @_device
 @_plain
 @click.option("--resume", is_flag=True, help="go on from the newest checkpoint in --out")
-@_options_of(TransformerConfig, ("vocab_size", "pad_id", "bos_id", "eos_id"), "the preset's")
+@_options_of(TransformerConfig, "the preset's")
 @_options_of(TrainingConfig)
 def train(**options):
     """Train a model on sentence pairs.
@@ -253,7 +250,7 @@ def _trainer(settings: dict, options: dict) -> Trainer:
     out = options["out"]
     trainer = Trainer.from_pairs(
         pairs, training, out, valid, settings["preset"], settings["vocab_size"],
-        options["device"], report, callbacks=[_KeepSettings(settings)],
+        options["device"], report, callbacks=[_KeepSettings(settings), TuneSearch()],
         score=validation_bleu if training.bleu_sentences else None, **settings["model"],
     )
     if valid and left_out.left_out:
@@ -283,7 +280,8 @@ def _with_search(command):
         click.option("--int8", is_flag=True, help="8-bit weights: fast on a CPU, nearly as exact"),
         _shown("--batch-tokens", 2048, type=_positive, help="source positions in a batch"),
         click.option("--max-new-tokens", type=_positive, help="[default: by the source's length]"),
-        _shown("--length-penalty", 0.6, help="α of GNMT's formula; 0: none"),
+        click.option("--length-penalty", type=float, help="α of GNMT's formula  [default: the model's]"),
+        _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]), help="as for train"),
         _shown("--beam-size", 5, type=_positive, help="1: greedy"),
         click.option("--model", required=True, help="folder of a training run"),
     ):
@@ -296,9 +294,11 @@ def _translator(options: dict) -> Translator:
     device = options["device"] or ("cpu" if options["int8"] else default_device())
     translator = Translator.from_pretrained(options["model"], device)
     if options["int8"]:
-        translator.model = quantize(translator.model)
-    elif not options["plain"]:
-        accelerate(translator.model.eval())
+        return Translator(quantize(translator.model), translator.tokenizer)
+    if {"bf16": True, "auto": bf16_pays(translator.model.device)}.get(options["precision"]):
+        translator.model.to(torch.bfloat16)
+    if not options["plain"]:
+        accelerate(translator.model)
     return translator
 
 
@@ -360,16 +360,16 @@ def evaluate(**options):
     seconds, n = round(time.perf_counter() - start, 2), len(references)
     if options["output"]:
         _write_output(options["output"], "".join(f"{line}\n" for line in hypotheses))
-    n_exact = sum(h == r for h, r in zip(hypotheses, references))
-    result = {"exact_match": n_exact / n, "sentences": n, "seconds": seconds}
+    exact = sum(h == r for h, r in zip(hypotheses, references)) / n
+    result = {"exact_match": exact, "sentences": n, "seconds": seconds}
     click.echo(json.dumps({**corpus_scores(hypotheses, list(references)), **result}, indent=2))
 
 # %% ../nbs/17_command_line.ipynb #21922e55
 @cli.command()
 @click.argument("source")
 @click.argument("target")
-@_shown("--from", "native", type=click.Choice(_formats[:3]), help="marian may also be a hub id")
-@click.option("--to", required=True, type=click.Choice(_formats), help="what TARGET becomes")
+@_shown("--from", "native", type=click.Choice(_formats), help="marian may also be a hub id")
+@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2"]), help="what TARGET becomes")
 @click.option("--quantization", help="number format for ctranslate2, for example int8")
 def convert(source: str, target: str, **options) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""

@@ -40,8 +40,7 @@ def _next_log_probs(
     for forbidden in {c.pad_id, c.bos_id} | (set() if may_end else {c.eos_id}):
         log_probs[:, forbidden] = -torch.inf
     if c.force_end:
-        log_probs[last] = -torch.inf
-        log_probs[last, c.eos_id] = 0.0
+        log_probs.masked_fill_(last[:, None], -torch.inf)[:, c.eos_id].masked_fill_(last, 0.0)
     return log_probs
 
 # %% ../nbs/12_inference.ipynb #0ece28d8
@@ -52,7 +51,7 @@ def _choose_greedy(log_probs: Tensor) -> Tensor:
 # %% ../nbs/12_inference.ipynb #26f69b19
 def _limits(model: Transformer, src: Tensor, most: int | Tensor, least: int) -> tuple[Tensor, int]:
     "Most tokens to write for each sentence, shape `(B,)`, and the largest of them."
-    limits, n, max_len = torch.as_tensor(most, device=src.device), len(src), model.config.max_len
+    limits, n, max_len = torch.as_tensor(most), len(src), model.config.max_len
     if limits.shape not in ((), (n,)):
         raise ValueError(
             f"max_new_tokens must be one number or one for each of the {n} sentences, "
@@ -63,7 +62,7 @@ def _limits(model: Transformer, src: Tensor, most: int | Tensor, least: int) -> 
         raise ValueError(f"max_new_tokens must be 1 … max_len = {max_len}, got {most}")
     if not 0 <= least <= low:
         raise ValueError(f"min_new_tokens must be 0 … max_new_tokens, got {least}")
-    return limits.expand(n), high
+    return limits.to(src.device).expand(n), high
 
 # %% ../nbs/12_inference.ipynb #05c78f3c
 class _Search:
@@ -73,33 +72,35 @@ class _Search:
     """
 
     choose: Callable[[Tensor], Tensor] = staticmethod(_choose_greedy)
+    look_every = {"cpu": 1}  # tokens, by kind of device; elsewhere 8: looking waits for the device
 
     def __init__(self, model: Transformer, src: Tensor, most: int | Tensor, least: int, k: int = 1):
-        self.limits, longest = _limits(model, src, most, least)
+        self.limits, self.longest = _limits(model, src, most, least)
         self.model, self.src, self.least, self.k = model, src, least, k
         c, n = model.config, len(src)
-        self.alive = torch.arange(n, device=src.device)  # the sentences still written
+        self.rows = torch.arange(n, device=src.device)  # the sentences in the batch
+        self.going = torch.ones_like(self.rows, dtype=torch.bool)  # of these: still written
         self.ids = torch.full((n * k,), c.bos_id, device=src.device)  # the newest token of each row
-        self.found = torch.full((n, longest), c.pad_id, device=src.device)  # the results, and their scores
+        self.found = torch.full((n, self.longest), c.pad_id, device=src.device)
         dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
-        self.scores = torch.full((n,), -torch.inf, dtype=dtype, device=src.device)
-        self.tokens = self.found[:, None].repeat(1, k, 1)  # of the open hypotheses
-        self.total = torch.zeros_like(self.scores)[:, None].repeat(1, k)  # their log-probabilities
+        self.scores = torch.zeros(n, dtype=dtype, device=src.device)
 
     @torch.inference_mode()
     def run(self) -> tuple[Tensor, Tensor]:
         "Search, with dropout off: ids `(B, ≤ longest)` and scores `(B,)`."
-        training = self.model.training
+        training, every = self.model.training, self.look_every.get(self.src.device.type, 8)
         self.model.eval()
         try:
-            state = self.model.start(self.src, self.found.shape[1])
-            for t in range(self.found.shape[1]):
-                last = t + 1 >= self.limits[self.alive]
+            state = self.model.start(self.src, self.longest)
+            for t in range(self.longest):
+                last = t + 1 >= self.limits
                 options = t >= self.least, last.repeat_interleave(self.k)
                 log_probs = _next_log_probs(self.model, self.ids, state, *options)
                 moved = self.advance(t, log_probs, last)
-                if not len(self.alive):
-                    break
+                if (t + 1) % every == 0 and not self.going.all():
+                    if not self.going.any():
+                        break
+                    moved = self.leave(moved)
                 if moved is not None:
                     state.select(*moved)
         finally:
@@ -107,17 +108,21 @@ class _Search:
         return self.found[:, : t + 1], self.scores
 
     def advance(self, t: int, log_p: Tensor, last: Tensor) -> tuple[Tensor, Tensor | None] | None:
-        "Write token t of each row; which rows and sentences go on, None if nothing moves."
+        "Write token t of each row. For `state.select`: the row that each continues, if it moves."
         self.ids = self.choose(log_p)
-        self.total += log_p.gather(1, self.ids[:, None])
-        self.tokens[:, 0, t] = self.ids
-        going = ((self.ids != self.model.config.eos_id) & ~last).nonzero()[:, 0]
-        if len(going) == len(self.ids):
-            return None
-        self.found[self.alive], self.scores[self.alive] = self.tokens[:, 0], self.total[:, 0]
-        self.alive, self.ids = self.alive[going], self.ids[going]
-        self.tokens, self.total = self.tokens[going], self.total[going]
-        return going, going
+        self.found[self.rows, t] = self.ids.where(self.going, self.model.config.pad_id)
+        self.scores[self.rows] += log_p.gather(1, self.ids[:, None])[:, 0].where(self.going, 0.0)
+        self.going &= (self.ids != self.model.config.eos_id) & ~last
+        return None
+
+    def leave(self, moved: tuple[Tensor, Tensor | None] | None) -> tuple[Tensor, Tensor]:
+        "Sentences that are not `going` leave; what is to be selected now."
+        stay = self.going.nonzero()[:, 0]
+        order = torch.arange(len(self.ids), device=self.ids.device) if moved is None else moved[0]
+        self.ids, order = (x.view(-1, self.k)[stay].flatten() for x in (self.ids, order))
+        self.rows, self.limits, self.going = self.rows[stay], self.limits[stay], self.going[stay]
+        return order, stay
+
 
 # %% ../nbs/12_inference.ipynb #54bfc204
 def _best_continuations(
@@ -138,12 +143,18 @@ def _best_continuations(
 class _BeamSearch(_Search):
     "K open hypotheses a sentence; the result is the best of those that have finished."
 
-    alpha = 0.6  # of the length penalty
+    def __init__(
+        self, model: Transformer, src: Tensor, most: int | Tensor, least: int, k: int, alpha: float
+    ):
+        super().__init__(model, src, most, least, k)
+        self.alpha = alpha  # of the length penalty
+        self.scores.fill_(-torch.inf)
+        self.tokens = self.found[:, None].repeat(1, k, 1)  # of the open hypotheses
+        self.total = self.scores[:, None].repeat(1, k)  # their log-probabilities
+        self.total[:, 0] = 0.0  # all beams begin alike: one lives
 
     def advance(self, t: int, log_p: Tensor, last: Tensor) -> tuple[Tensor, Tensor | None]:
         "Of the best 2K continuations some are over, and K others stay open."
-        if t == 0:
-            self.total[:, 1:] = -torch.inf  # all beams begin alike: one lives
         top, beam, token = _best_continuations(log_p, self.total, 2 * self.k)
         over = (token == self.model.config.eos_id) | last[:, None]
         finished = top.masked_fill(~over, -torch.inf)[:, : self.k]
@@ -153,44 +164,53 @@ class _BeamSearch(_Search):
 
     def _finish(self, t: int, scores: Tensor, beam: Tensor, token: Tensor) -> None:
         "Note the best of `scores` `(sentences, K)` where it beats what was found before."
-        value, which = scores.max(1)
-        better = (value > self.scores[self.alive]).nonzero()[:, 0]
-        rows, winner = self.alive[better], which[better]
-        self.found[rows] = self.tokens[better, beam[better, winner]]
-        self.found[rows, t], self.scores[rows] = token[better, winner], value[better]
+        value, which = scores.max(1, keepdim=True)
+        sentence = _rows_of(self.tokens, beam.gather(1, which))[:, 0]
+        sentence[:, t] = token.gather(1, which)[:, 0]
+        better = value > self.scores[self.rows, None]
+        self.found[self.rows] = sentence.where(better, self.found[self.rows])
+        self.scores[self.rows] = value.where(better, self.scores[self.rows, None])[:, 0]
 
     def _keep(self, t: int, beam: Tensor, token: Tensor) -> tuple[Tensor, Tensor | None]:
-        "Append tokens to their beams, in sentences whose best open hypothesis can still win."
-        limits, scores = self.limits[self.alive], self.scores[self.alive]
-        ends = limits.to(scores), limits.clamp(max=t + 2).to(scores)  # longest, shortest
-        largest = torch.maximum(*(_length_penalty(end, self.alpha) for end in ends))
-        going = (self.total[:, 0] / largest > scores).nonzero()[:, 0]
-        left = None if len(going) == len(self.alive) else going
-        beam, token = beam[going], token[going]
-        self.total, self.alive, self.ids = self.total[going], self.alive[going], token.flatten()
-        self.tokens = self.tokens[going[:, None], beam]
+        "Append tokens to their beams; a sentence goes on while its best open hypothesis can win."
+        self.tokens, self.ids = _rows_of(self.tokens, beam), token.flatten()
         self.tokens[:, :, t] = token
-        return (going[:, None] * self.k + beam).flatten(), left
+        longest, shortest = (n.to(self.total) for n in (self.limits, self.limits.clamp(max=t + 2)))
+        largest = torch.maximum(*(_length_penalty(n, self.alpha) for n in (longest, shortest)))
+        self.going = self.total[:, 0] / largest > self.scores[self.rows]
+        first = torch.arange(0, len(self.ids), self.k, device=self.ids.device)
+        return (first[:, None] + beam).flatten(), None
+
+    def leave(self, moved: tuple[Tensor, Tensor | None] | None) -> tuple[Tensor, Tensor]:
+        "The open hypotheses of those who stay stay, too."
+        self.tokens, self.total = self.tokens[self.going], self.total[self.going]
+        return super().leave(moved)
+
+
+def _rows_of(tokens: Tensor, beam: Tensor) -> Tensor:
+    "Of each sentence the rows `beam` `(B, n)` of its tokens `(B, K, T)`: `(B, n, T)`."
+    return tokens.gather(1, beam[:, :, None].expand(-1, -1, tokens.shape[-1]))
+
 
 # %% ../nbs/12_inference.ipynb #f127d571
 def beam_search(
     model: Transformer, src: Tensor, beam_size: int = 4, max_new_tokens: int | Tensor = 64,
-    min_new_tokens: int = 0, length_penalty: float = 0.6,
+    min_new_tokens: int = 0, length_penalty: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The best finished translation of those whose beginnings are all among the best (§6.1).
 
-    Its score is log P / `((5 + length)/6)^length_penalty`, the end token counted; what is cut off
-    at `max_new_tokens` (one number, or one a sentence `(B,)`) counts as finished. `beam_size` stay
-    open until none can win. Dropout is off. Returns ids `(B, ≤ max_new_tokens)`, end token then
-    padding, and scores `(B,)`. ValueError for arguments out of range.
+    Its score is log P / `((5 + length)/6)^length_penalty` (default: the model's), the end token
+    counted; what is cut off at `max_new_tokens` (one number, or one a sentence `(B,)`) counts as
+    finished. `beam_size` stay open until none can win. Dropout is off. Returns ids
+    `(B, ≤ max_new_tokens)`, end token then padding, and scores `(B,)`. ValueError for arguments out of
+    range.
     """
     if beam_size < 1:
         raise ValueError(f"beam_size must be at least 1, got {beam_size}")
-    if not -10 <= length_penalty <= 10:
-        raise ValueError(f"length_penalty must be between -10 and 10, got {length_penalty}")
-    search = _BeamSearch(model, src, max_new_tokens, min_new_tokens, beam_size)
-    search.alpha = length_penalty
-    return search.run()
+    alpha = model.config.length_penalty if length_penalty is None else length_penalty
+    if not -10 <= alpha <= 10:
+        raise ValueError(f"length_penalty must be between -10 and 10, got {alpha}")
+    return _BeamSearch(model, src, max_new_tokens, min_new_tokens, beam_size, alpha).run()
 
 # %% ../nbs/12_inference.ipynb #4c5be079
 def _filter_top(log_probs: Tensor, top_k: int | None = None, top_p: float | None = None) -> Tensor:
@@ -237,7 +257,7 @@ def generate(*args: Any, return_scores: Literal[True], **options: Any) -> tuple[
 def generate(*args: Any, **options: Any) -> Tensor: ...
 def generate(  # type: ignore[misc]  # the overloads name only what decides the type
     model: Transformer, src: Tensor, max_new_tokens: int | Tensor = 64, min_new_tokens: int = 0,
-    beam_size: int = 1, length_penalty: float = 0.6, do_sample: bool = False,
+    beam_size: int = 1, length_penalty: float | None = None, do_sample: bool = False,
     temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None,
     generator: torch.Generator | None = None, return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from .data import Sequences, TokenBatches
-from .devices import pick_device
-from .engine import accelerate, race, twin_names
+from .devices import pick_device, race
+from .engine import accelerate, twin_names
 from .runs import TrainingConfig
 from .training import Updater
 from .transformer import Transformer, TransformerConfig, training_flops

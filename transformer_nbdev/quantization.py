@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .decoding import DirectTransformer
 from .engine import ShortAttention, plain
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection
@@ -81,7 +82,7 @@ class Int8Output(_Int8, OutputProjection):
         return self.int8_linear(x, self.weight, self.bias, slice(None))
 
 
-class Int8Transformer(Transformer):
+class Int8Transformer(DirectTransformer):
     "A model with 8-bit weights: it translates, and is neither trained nor saved."
 
     def save_pretrained(self, folder: str | os.PathLike) -> None:

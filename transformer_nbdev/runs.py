@@ -34,14 +34,14 @@ class TrainingConfig:
     minutes: float | None = None  # of wall-clock time
     batch_tokens: int = 4096  # positions of the longer side in a batch, padding included
     accumulate: int = 1  # batches an update
-    optimizer: str = "adamw"  # adamw or adam
+    optimizer: str = "adamw"  # adamw, adam or muon
     lr: float = 2e-3  # peak, for the linear schedule
     schedule: str = "linear"  # linear: up, then down to zero at the end; paper: §5.3
     warmup: int = 200  # updates
     beta1: float = 0.9
     beta2: float = 0.98
     eps: float = 1e-9
-    weight_decay: float = 0.0  # adamw, on matrices
+    weight_decay: float = 0.0  # adamw and muon, on matrices
     clip_norm: float = 1.0  # 0: no clipping
     label_smoothing: float = 0.1
     ema: float = 0.998  # decay of the averaged weights; 0: none
@@ -60,7 +60,7 @@ class TrainingConfig:
 
 # %% ../nbs/E_runs.ipynb #81cd69e4
 _choices = {
-    "optimizer": ("adamw", "adam"),
+    "optimizer": ("adamw", "adam", "muon"),
     "schedule": ("linear", "paper"),
     "precision": ("auto", "fp32", "bf16"),
 }
@@ -157,7 +157,8 @@ class State:
         "Go back to what `write` wrote. ValueError if it is damaged or of another model."
         saved, state = type(self.model).from_pretrained(checkpoint), read_state(checkpoint)
         old, new = asdict(saved.config), asdict(self.model.config)
-        differing = [k for k in old if old[k] != new[k] and k != "dropout"]
+        may_differ = "dropout", "length_penalty"
+        differing = [k for k in old if old[k] != new[k] and k not in may_differ]
         if differing:
             other = [f"{k} {old[k]}, here {new[k]}" for k in differing]
             raise ValueError(f"{checkpoint} holds another model: {'; '.join(other)}")

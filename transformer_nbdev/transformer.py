@@ -40,6 +40,7 @@ def _check_config(c: "TransformerConfig") -> None:
         f"d_model must be even, for sine and cosine; got {c.d_model}": c.d_model % 2 == 0,
         f"dropout must be at least 0 and below 1, got {c.dropout}": 0 <= c.dropout < 1,
         f"activation must be one of {sorted(activations)}, got {c.activation!r}": known,
+        f"length_penalty must be between -10 and 10, got {c.length_penalty}": abs(c.length_penalty) <= 10,
         f"pad_id, bos_id, eos_id = {special} must lie in the vocabulary of {c.vocab_size}, "
         "eos_id apart from the others": inside and c.eos_id not in special[:2],
     }
@@ -68,6 +69,7 @@ class TransformerConfig:
     scale_embeddings: bool = True  # multiply embeddings by √d_model (§3.4)
     output_bias: bool = False  # a learned constant on the logit of each word
     force_end: bool = False  # the last token that may be generated is the end token
+    length_penalty: float = 0.6  # of beam search, unless it is told another (`12_inference`)
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2
