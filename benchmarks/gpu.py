@@ -5,7 +5,7 @@
     python benchmarks/gpu.py --dry-run          # the same commands with tiny sizes, on the CPU
 
 Training of base and big in bf16, compiled, beside the peers, with the model FLOP utilisation; beam-4 decoding of 64
-sentences; and, with --data, Multi30k English to German for a minute with three seeds. Results go to results/*_gpu.json.
+sentences; and, with --data, Multi30k English to German for a minute with three seeds. Results: results/KIND/*_gpu.json.
 """
 import argparse
 import json
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import env, save
+from common import env, results, save
 
 here = Path(__file__).parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -40,7 +40,7 @@ def utilisation(preset: str, vocab_size: int, batch_tokens: int, device: str) ->
 
 def multi30k(data: str, device: str, minutes: float, seed: int) -> dict:
     "A minute of training, then BLEU on test_2016_flickr."
-    folder = here / "results" / f"run-{seed}"
+    folder = results / f"run-{seed}"
     command = ["-m", "transformer_nbdev.cli", "train", "--data", data, "--out", str(folder), "--minutes", str(minutes)]
     command += ["--batch-tokens", "16384", "--lr", "3e-3", "--warmup", "400", "--seed", str(seed), "--device", device]
     run(*command, "--precision", "bf16", "--validate-every", "0", "--save-every", "0")

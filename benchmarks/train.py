@@ -4,7 +4,7 @@
     python benchmarks/train.py --preset small --precision fp32 bf16
 
 The same sizes, the same batches, the same smoothed loss over real tokens, the same optimiser; dropout on. Each system
-is a process of its own, rounds are interleaved. Results go to benchmarks/results/train.json.
+is a process of its own, rounds are interleaved. Results go to benchmarks/results/KIND/NAME.json.
 """
 import argparse
 import contextlib

@@ -41,9 +41,9 @@ def number_split(
 ) -> tuple[list[int], list[int]]:
     """Numbers below `limit` to train on and others to test on: no number is in both.
 
-    Both are even draws without repetition, but for a tenth of the training numbers: 0, which has a
-    word of its own, and others below 100, which an even draw would miss, in turns. More numbers
-    than there are: ValueError.
+    Both are even draws without repetition, but for a tenth of the training numbers: all those below
+    100, in turns, which an even draw would miss. They are the words of all others: none of them is held
+    out while there are enough. More numbers than there are: ValueError.
     """
     if n_train + n_held_out > limit:
         raise ValueError(
@@ -51,9 +51,12 @@ def number_split(
             f"{n_train} + {n_held_out} were asked for; lower one of them"
         )
     rng, n_small = random.Random(seed), max(1, n_train // 10)
-    drawn = rng.sample(range(1, limit), n_held_out + n_train - n_small)
-    held_out, train = drawn[:n_held_out], drawn[n_held_out:]
-    others = set(range(1, min(limit, 100))) - set(held_out)
+    first = 100 if limit - 100 >= n_held_out else 1
+    held_out = rng.sample(range(first, limit), n_held_out)
+    hidden = set(held_out)
+    drawn = rng.sample(range(1, limit), n_train - n_small + n_held_out)
+    train = [n for n in drawn if n not in hidden][: n_train - n_small]
+    others = set(range(1, min(limit, 100))) - hidden
     small = [*[0] * 10, *rng.sample(sorted(others), len(others))]
     return train + (small * n_small)[:n_small], held_out
 
