@@ -1,8 +1,9 @@
-"""Multi30k English to German from scratch: BLEU after 8 and after 15 minutes, and the time to translate the test set.
+"""Multi30k English to German from scratch with the default settings: BLEU after so many minutes, for several seeds.
 
-    python benchmarks/multi30k.py [--data FOLDER]        (without it: $MULTI30K, or downloaded)
+    python benchmarks/multi30k.py [--data FOLDER] [--minutes 8 15 45] [--seeds 0 1 2]
 
-With --runs FOLDER the runs stay there, and one that is finished there is measured without being trained again.
+Without --data: $MULTI30K, or downloaded. A result is stored as soon as it is there, beside those of other minutes and
+seeds, so the table can be filled in several sittings.
 """
 import argparse
 import json
@@ -11,55 +12,61 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import cli, save
+from common import cli, results, save
 
 from transformer_nbdev.corpora import multi30k
-from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--data", help="folder with Multi30k; default: $MULTI30K, or downloaded")
-parser.add_argument("--minutes", type=float, nargs="+", default=[8, 15])
-parser.add_argument("--runs", help="keep the runs in this folder, take what is there")
+parser.add_argument("--minutes", type=float, nargs="+", default=[8, 15, 45])
+parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
 arguments = parser.parse_args()
 data = ["--data", arguments.data or "multi30k"]
-shared = ["--preset", "small", "--no-bias", "--vocab-size", "4000", "--batch-tokens", "2000", "--lr", "3e-3",
-          "--warmup", "200", "--save-every", "1000", "--seed", "0"]
-search = ["--beam-size", "5", "--length-penalty", "1.2"]  # the penalty was chosen on the validation set
-pairs, _ = multi30k("train", folder=arguments.data)
 test, _ = multi30k("test_2016_flickr", folder=arguments.data)
-tokenizer = Tokenizer.train((text for pair in pairs for text in pair), 4000)
-real_share = TokenBatches(*encode_pairs(pairs, tokenizer), 2000).real_share()
-print(f"real tokens among all positions of an epoch: {real_share:.3f}")
+sentences = "".join(source + "\n" for source, _ in test)
 
-runs, sentences = {}, "".join(source + "\n" for source, _ in test)
-for minutes in arguments.minutes:
+
+def train_and_measure(minutes: float, seed: int) -> dict:
+    "One run by the command line, and what it can."
+    options = ["--minutes", f"{minutes:g}", "--seed", str(seed)]
     with tempfile.TemporaryDirectory() as folder:
-        run = str(Path(arguments.runs or folder) / f"{minutes:g}")
-        chosen = [*shared, "--minutes", f"{minutes:g}", "--dropout", "0.1" if minutes < 10 else "0.15"]
-        if not (Path(run) / "loss.png").is_file():  # the last thing that training writes
-            cli("train", *data, *chosen, "--out", run)
-        scores = {split: json.loads(cli("evaluate", "--model", run, *search, *data, "--split", split))
+        run = str(Path(folder) / "run")
+        cli("train", *data, *options, "--out", run)
+        scores = {split: json.loads(cli("evaluate", "--model", run, *data, "--split", split))
                   for split in ("val", "test_2016_flickr")}
         times = []
         for _ in range(3):
             start = time.perf_counter()
-            translated = cli("translate", "--model", run, *search, stdin=sentences).splitlines()
+            translated = cli("translate", "--model", run, stdin=sentences).splitlines()
             times.append(time.perf_counter() - start)
         lines = (Path(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        twins = json.loads((Path(run) / "settings.json").read_text(encoding="utf-8"))["twins"]
     records = [json.loads(line) for line in lines]
-    runs[f"{minutes:g} minutes"] = {
-        "command": f"transformer-nbdev train --data multi30k {' '.join(chosen)} --out RUN",
-        "training_seconds": records[-1]["seconds"], "steps": records[-1]["step"],
+    samples = [{"source": s, "ours": ours, "reference": r} for (s, r), ours in zip(test[99::100], translated[99::100])]
+    return {
+        "minutes": minutes, "seed": seed, "twins": twins,
+        "command": f"transformer-nbdev train --data multi30k {' '.join(options)} --out RUN",
+        "training_seconds": records[-1]["seconds"], "steps": records[-1]["step"], "epochs": records[-1]["epoch"],
+        "length_penalty": next(r["length_penalty"] for r in records if "length_penalty" in r),
         "tokens_per_second": statistics.median(r["tokens_per_second"] for r in records if "tokens_per_second" in r),
         "val": scores["val"], "test": scores["test_2016_flickr"],
         "translate_seconds": [round(t, 1) for t in times],
         "curve": [{k: round(r[k], 3) for k in ("step", "seconds", "loss", "valid_loss") if k in r}
                   for i, r in enumerate(records) if "valid_loss" in r or i % 3 == 0],
+        "samples": samples[:5],
     }
-    print({k: v for k, v in runs[f"{minutes:g} minutes"].items() if k != "curve"})
-samples = [{"source": s, "ours": ours, "reference": r}
-           for (s, r), ours in zip(test[99::100], translated[99::100])][:5]
-save("multi30k", {"task": "Multi30k En-De, test_2016_flickr, cased sacreBLEU 13a, beam 5; translate_seconds: "
-                          "1,000 sentences by `transformer-nbdev translate`, start of the program included",
-                  "search": " ".join(search),
-                  "real_share": real_share, "runs": runs, "samples": samples})
+
+
+for minutes in arguments.minutes:
+    for seed in arguments.seeds:
+        stored = results / "multi30k.json"
+        runs = json.loads(stored.read_text(encoding="utf-8"))["runs"] if stored.exists() else []
+        runs = [r for r in runs if (r["minutes"], r["seed"]) != (minutes, seed)] + [train_and_measure(minutes, seed)]
+        runs.sort(key=lambda r: (r["minutes"], r["seed"]))
+        save("multi30k", {
+            "task": "Multi30k En-De, test_2016_flickr, cased sacreBLEU 13a, default settings, beam 5; "
+                    "translate_seconds: 1,000 sentences, with the start of the program", "runs": runs,
+        })
+        print({k: v for k, v in runs[-1].items() if k not in ("curve", "samples")})
+        same = [r["test"]["BLEU"]["score"] for r in runs if r["minutes"] == minutes]
+        print(f"{minutes:g} minutes, {len(same)} seeds: mean BLEU {statistics.mean(same):.2f}")

@@ -163,7 +163,9 @@ def test_the_command_line_wins_over_the_task(tmp_path):
     asked = _new_settings({**nothing, "steps": 40, "lr": 0.0})
     assert asked["training"]["lr"] == 0.0 and asked["training"]["steps"] == 40
     assert _new_settings({**nothing, "epochs": 100.0})["training"].get("steps") is None
-    assert _new_settings({**nothing, "data": "x"})["training"] == {"epochs": 20.0}
+    text = _new_settings({**nothing, "data": "x"})
+    assert text["training"]["epochs"] == 20.0 and text["training"]["optimizer"] == "muon"
+    assert text["dropout_per_epoch"] > 0 == _new_settings({**nothing, "data": "x", "dropout": 0.1})["dropout_per_epoch"]
     assert _new_settings(nothing)["twins"] is None and _new_settings({**nothing, "plain": True})["twins"] == []
 
 

@@ -26,7 +26,7 @@ from .files import read_json, write_atomically
 from .inference import Translator, corpus_scores, validation_bleu
 from .performance import bench as measure
 from .quantization import quantize
-from .recipes import TuneSearch, recipe
+from .recipes import RisingDropout, TuneSearch, recipe
 from .runs import Callback, TrainingConfig
 from .serving import convert as convert_folder
 from .training import Trainer
@@ -82,8 +82,7 @@ def _options_of(cls: type, default: str | None = None):
 
 def _given(cls, options: dict) -> dict:
     "The options that belong to a dataclass and were given."
-    names = {f.name for f in fields(cls)}
-    return {k: v for k, v in options.items() if k in names and v is not None}
+    return {f.name: options[f.name] for f in fields(cls) if options.get(f.name) is not None}
 
 # %% ../nbs/17_command_line.ipynb #8b8a600e
 def _new_settings(options: dict) -> dict:
@@ -101,6 +100,7 @@ def _new_settings(options: dict) -> dict:
         "preset": options["preset"] or best["preset"],
         "vocab_size": options["vocab_size"] or best["vocab_size"],
         "model": {**best["model"], **_given(TransformerConfig, {**options, "vocab_size": None})},
+        "dropout_per_epoch": 0.0 if options.get("dropout") else best["dropout_per_epoch"],
         "training": {**best["training"], **ends, **given},
         "twins": [] if options["plain"] else None,  # None: to be chosen
     }
@@ -185,6 +185,7 @@ def _shown(name: str, default: object, **options):
 
 _preset = click.Choice(list(presets))
 _positive, _formats = click.IntRange(min=1), ["native", "marian", "torch"]
+_precision = _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]))
 _plain = click.option("--plain", is_flag=True, help="without the faster twins of the model's parts")
 _device = click.option("--device", callback=_usable_device, help="[default: a GPU if there is one]")
 
@@ -210,9 +211,8 @@ _device = click.option("--device", callback=_usable_device, help="[default: a GP
 def train(**options):
     """Train a model on sentence pairs.
 
-    It ends by --steps, --epochs or --minutes, whichever is first; without one of them after 20
-    epochs, on numbers after 1,000 updates. Ctrl-C saves a checkpoint, --resume goes on from there. The
-    folder --out holds the model, the tokenizer, the settings, the metrics, the loss curve.
+    It ends by --steps, --epochs or --minutes, else after 20 epochs, on numbers 1,000 updates. Ctrl-C
+    saves, --resume goes on. --out holds model, tokenizer, settings, metrics and loss curve.
 
     Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …
     """
@@ -247,10 +247,10 @@ def _trainer(settings: dict, options: dict) -> Trainer:
     valid = None
     if settings["valid_split"] != "none":
         valid, left_out = load_pairs(settings["data"], settings["valid_split"], *where)
-    out = options["out"]
+    out, rising = options["out"], RisingDropout(settings.get("dropout_per_epoch", 0.0))
     trainer = Trainer.from_pairs(
         pairs, training, out, valid, settings["preset"], settings["vocab_size"],
-        options["device"], report, callbacks=[_KeepSettings(settings), TuneSearch()],
+        options["device"], report, callbacks=[_KeepSettings(settings), TuneSearch(), rising],
         score=validation_bleu if training.bleu_sentences else None, **settings["model"],
     )
     if valid and left_out.left_out:
@@ -280,8 +280,8 @@ def _with_search(command):
         click.option("--int8", is_flag=True, help="8-bit weights: fast on a CPU, nearly as exact"),
         _shown("--batch-tokens", 2048, type=_positive, help="source positions in a batch"),
         click.option("--max-new-tokens", type=_positive, help="[default: by the source's length]"),
-        click.option("--length-penalty", type=float, help="α of GNMT's formula  [default: the model's]"),
-        _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]), help="as for train"),
+        click.option("--length-penalty", type=float, help="α of GNMT  [default: the model's]"),
+        _precision,
         _shown("--beam-size", 5, type=_positive, help="1: greedy"),
         click.option("--model", required=True, help="folder of a training run"),
     ):
@@ -369,7 +369,7 @@ def evaluate(**options):
 @click.argument("source")
 @click.argument("target")
 @_shown("--from", "native", type=click.Choice(_formats), help="marian may also be a hub id")
-@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2"]), help="what TARGET becomes")
+@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2"]))
 @click.option("--quantization", help="number format for ctranslate2, for example int8")
 def convert(source: str, target: str, **options) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""
@@ -382,7 +382,7 @@ def convert(source: str, target: str, **options) -> None:
 @_shown("--vocab-size", 8000, type=click.IntRange(min=300))
 @_shown("--batch-tokens", 4096, type=click.IntRange(min=60), help=_option_help["batch_tokens"])
 @_shown("--steps", 5, type=_positive)
-@_shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]))
+@_precision
 @click.option("--compile", is_flag=True, help="torch.compile")
 @_device
 @_plain

@@ -87,7 +87,9 @@ class Muon(torch.optim.AdamW):
 
     def _direction(self, p: Tensor, grad: Tensor) -> Tensor:
         "The mean gradient, one update ahead (Nesterov)."
-        mean = self.state[p].setdefault("mean", torch.zeros_like(p))
+        state = self.state[p]
+        mean = state.setdefault("mean", torch.zeros_like(p))
+        state["step"] = state.get("step", torch.zeros(())) + 1  # AdamW misses it in a loaded state
         mean.lerp_(grad, 1 - self.momentum)
         return grad.lerp(mean, self.momentum)
 

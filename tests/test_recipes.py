@@ -1,0 +1,146 @@
+"Recipes: Muon's steps, dropout that rises, a length penalty that stays with the model."
+import json
+import math
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import metrics, run, tiny_model, train
+from torch import nn
+
+from transformer_nbdev.inference import Translator
+from transformer_nbdev.muon import Muon, muon_groups, orthogonalise
+from transformer_nbdev.recipes import RisingDropout, recipe, tune_length_penalty
+from transformer_nbdev.runs import TrainingConfig
+from transformer_nbdev.transformer import Transformer, TransformerConfig
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 16), (2, 8, 40), (2, 40, 8)])
+def test_orthogonal_means_all_singular_values_near_one(shape):
+    torch.manual_seed(0)
+    matrices = torch.randn(shape, dtype=torch.float64)
+    u, s, v = torch.linalg.svd(matrices, full_matrices=False)
+    found = orthogonalise(matrices)
+    stretch = u.mT @ found @ v.mT  # the same directions: diagonal
+    diagonal = stretch.diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(stretch, torch.diag_embed(diagonal), rtol=0, atol=1e-9)
+    large = s > 0.03 * s.norm(dim=1, keepdim=True)
+    assert large.sum() > 0.8 * large.numel() and ((diagonal - 1).abs()[large] < 0.1).all()
+    assert not orthogonalise(torch.zeros(1, 4, 4)).any()
+
+
+def test_the_first_step_of_muon_by_singular_vectors():
+    torch.manual_seed(0)
+    layer = nn.Linear(24, 12)
+    before = [p.detach().clone() for p in layer.parameters()]
+    for p in layer.parameters():
+        p.grad = torch.randn_like(p)
+    u, _, v = torch.linalg.svd(layer.weight.grad, full_matrices=False)
+    Muon(muon_groups(layer, 0.0), lr=0.1).step()
+    moved = (before[0] - layer.weight.detach()) / (0.1 * 0.2 * math.sqrt(24))
+    assert ((moved * (u @ v)).sum() / (moved.norm() * (u @ v).norm())) > 0.99
+    assert float(moved.norm()) == pytest.approx(float((u @ v).norm()), rel=0.1)
+    torch.testing.assert_close(before[1] - layer.bias.detach(), 0.1 * layer.bias.grad.sign(), rtol=1e-4, atol=1e-6)
+
+
+def test_packed_projections_are_three_matrices_and_decay_is_decoupled():
+    model = tiny_model()
+    groups = muon_groups(model, 0.5)
+    names = {id(p): name for name, p in model.named_parameters()}
+    parts = {names[id(p)]: group["parts"] for group in groups for p in group["params"]}
+    assert {n for n, k in parts.items() if k == 3} == {n for n in parts if n.endswith("in_proj_weight")}
+    adams = {n for n in parts if "embedding" in n or "norm" in n or "bias" in n}
+    assert {n for n, k in parts.items() if k == 0} == adams
+    optimizer, attention = Muon(groups, lr=0.1), model.encoder.layers[0].self_attention
+    before = attention.in_proj_weight.detach().clone()
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    torch.testing.assert_close(attention.in_proj_weight.detach(), before * (1 - 0.1 * 0.5))
+
+
+def test_muon_goes_on_exactly_from_its_state():
+    torch.manual_seed(0)
+    gradients = [[torch.randn_like(p) for p in tiny_model().parameters()] for _ in range(6)]
+
+    def steps(model, optimizer, some):
+        for grads in some:
+            for p, grad in zip(model.parameters(), grads):
+                p.grad = grad.clone()
+            optimizer.step()
+
+    whole, first = tiny_model(), tiny_model()
+    steps(whole, Muon(muon_groups(whole, 0.0), lr=0.1), gradients)
+    optimizer = Muon(muon_groups(first, 0.0), lr=0.1)
+    steps(first, optimizer, gradients[:3])
+    second = tiny_model()
+    second.load_state_dict(first.state_dict())
+    resumed = Muon(muon_groups(second, 0.0), lr=0.1)
+    resumed.load_state_dict(optimizer.state_dict())
+    steps(second, resumed, gradients[3:])
+    for a, b in zip(whole.parameters(), second.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_an_optimiser_that_was_not_imported_is_named():
+    code = """
+from transformer_nbdev.data import Sequences, TokenBatches
+from transformer_nbdev.runs import TrainingConfig
+from transformer_nbdev.training import Updater
+from transformer_nbdev.transformer import Transformer, TransformerConfig
+batches = TokenBatches(Sequences([[3, 2]] * 4), Sequences([[3, 2]] * 4), 64)
+Updater(Transformer(TransformerConfig(9, 8, 2, 1, 1, 8)), batches, TrainingConfig(steps=1, optimizer="muon"))
+"""
+    assert "import transformer_nbdev.muon to train by it" in run(sys.executable, "-c", code).stderr
+
+
+def test_dropout_rises_with_the_epochs_and_stops_at_the_models_own():
+    model = tiny_model(dropout=0.3)
+    batches = type("Batches", (), {"epoch": 2, "index": 5, "__len__": lambda _: 10})()
+    trainer = SimpleNamespace(model=model, batches=batches)
+    RisingDropout(0.02).start(trainer)
+    assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.05}
+    trainer.batches.epoch = 100
+    RisingDropout(0.02)(trainer)
+    assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.3}
+    RisingDropout(0.0)(trainer)
+    assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.3}
+
+
+def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypatch):
+    pairs = [("seven", "sieben"), ("eight", "acht")]
+    written = {0.6: "a", 1.0: "abc", 1.4: "ab"}
+    length = lambda found, _: {"BLEU": {"score": len(found[0])}}
+    monkeypatch.setattr("transformer_nbdev.recipes.corpus_scores", length)
+    write = lambda self, texts, length_penalty, **_: [written[length_penalty]] * len(texts)
+    monkeypatch.setattr(Translator, "translate", write)
+    found = tune_length_penalty(translator, pairs, penalties=(0.6, 1.0, 1.4))
+    assert found == {0.6: 1, 1.0: 3, 1.4: 2} and translator.model.config.length_penalty == 1.0
+    translator.model.save_pretrained(tmp_path)
+    assert Transformer.from_pretrained(tmp_path).config.length_penalty == 1.0
+
+
+def test_a_run_stores_its_penalty_and_evaluate_uses_it(command, corpus, tmp_path):
+    done = run(*train(corpus, tmp_path, "--steps=30", "--valid-split=val"))
+    assert done.returncode == 0 and "length penalty" in done.stderr, done.stderr
+    stored = json.loads((tmp_path / "config.json").read_text())["length_penalty"]
+    assert list(metrics(tmp_path, "length_penalty").values()) == [stored]
+    scored = ["translate", "--model", tmp_path, "--scores", "--beam-size", 3, "--precision", "fp32", "--plain"]
+    own, told, other = (
+        command(*scored, *more, stdin="one two\n").stdout
+        for more in ([], ["--length-penalty", stored], ["--length-penalty", stored + 1.5])
+    )
+    assert own == told != other
+
+
+def test_a_penalty_out_of_range_is_no_config():
+    with pytest.raises(ValueError, match="length_penalty"):
+        TransformerConfig(20, 8, 2, length_penalty=11.0)
+
+
+@pytest.mark.parametrize("task", ["text", "numbers"])
+def test_recipes_are_valid_settings(task):
+    found = recipe(task)
+    TrainingConfig(**found["training"], **found["ends"])
+    TransformerConfig.preset(found["preset"], found["vocab_size"], **found["model"])
