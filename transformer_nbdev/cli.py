@@ -278,7 +278,7 @@ def _with_search(command):
     for option in (
         _plain, _device,
         click.option("--int8", is_flag=True, help="8-bit weights: fast on a CPU, nearly as exact"),
-        _shown("--batch-tokens", 2048, type=_positive, help="source positions in a batch"),
+        _shown("--batch-tokens", 4096, type=_positive, help="source positions in a batch"),
         click.option("--max-new-tokens", type=_positive, help="[default: by the source's length]"),
         click.option("--length-penalty", type=float, help="α of GNMT  [default: the model's]"),
         _precision,
