@@ -185,7 +185,7 @@ def _shown(name: str, default: object, **options):
 
 _preset = click.Choice(list(presets))
 _positive, _formats = click.IntRange(min=1), ["native", "marian", "torch"]
-_precision = _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]))
+_precision = _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]), help="auto: bf16 where it pays")
 _plain = click.option("--plain", is_flag=True, help="without the faster twins of the model's parts")
 _device = click.option("--device", callback=_usable_device, help="[default: a GPU if there is one]")
 
@@ -369,7 +369,7 @@ def evaluate(**options):
 @click.argument("source")
 @click.argument("target")
 @_shown("--from", "native", type=click.Choice(_formats), help="marian may also be a hub id")
-@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2"]))
+@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2"]), help="new form")
 @click.option("--quantization", help="number format for ctranslate2, for example int8")
 def convert(source: str, target: str, **options) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""

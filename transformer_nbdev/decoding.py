@@ -53,7 +53,10 @@ def _tried(rows: int) -> int:
 
 
 def measure_products(shapes: set[torch.Size], dtype: torch.dtype, rounds: int = 5) -> None:
-    "Time every way for matrices of these shapes `(d_out, d_in)` on this CPU, and remember the fastest."
+    """Time every way for matrices of these shapes `(d_out, d_in)` on this CPU, and remember the fastest.
+
+    Less than 5 % is chance: then it is `F.linear`.
+    """
     for shape in shapes:
         n = min(32, max(1, 2**21 // shape.numel()))
         weights = torch.randn(n, *shape).to(dtype)
@@ -62,7 +65,8 @@ def measure_products(shapes: set[torch.Size], dtype: torch.dtype, rounds: int = 
             times = race({name: partial(_multiply, way, x, some) for name, way in ways.items()}, rounds)
             key = shape, dtype, rows, torch.get_num_threads()
             medians = {name: statistics.median(seconds) for name, seconds in times.items()}
-            _fastest[key] = min(medians, key=medians.__getitem__)
+            best = min(medians, key=medians.__getitem__)
+            _fastest[key] = best if medians[best] < 0.95 * medians["linear"] else "linear"
 
 
 def _multiply(way: Callable, x: Tensor, weights: Tensor) -> None:

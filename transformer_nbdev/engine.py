@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import attention, fused_attention
-from .decoding import _has_onednn, decoding_twins, matrix_shapes, measure_products
+from .decoding import DirectTransformer, _has_onednn, decoding_twins, matrix_shapes, measure_products
 from .devices import race
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection, check_loss
@@ -242,7 +242,7 @@ candidates: dict[type[nn.Module], list[type[nn.Module]]] = {
     nn.Dropout: [ByteDropout],
     MultiHeadAttention: [ShortAttention, OneDNNAttention],
     OutputProjection: [PiecewiseOutput],
-}  # for training; for decoding all of `decoding_twins` or none
+}  # for training; for decoding all of `decoding_twins`, its step alone, or none
 _plain_classes = {twin: kind for kind, twins in candidates.items() for twin in twins}
 _plain_classes |= {twin: kind for kind, twin in decoding_twins.items()}
 
@@ -309,10 +309,11 @@ def _choose_for_training(layers: list[tuple[nn.Module, int]]) -> Parts:
 
 @torch.inference_mode()
 def _choose_for_decoding(model: Transformer) -> Parts:
-    "`decoding_twins` if they write words of one and of 64 sentences faster, else none."
+    "`decoding_twins`, the step alone or none: what writes words of one and of 64 sentences fastest."
     if model.device.type == "cpu":
         measure_products(matrix_shapes(model), next(model.parameters()).dtype)
-    gains = []
+    options: list[Parts] = [{}, {Transformer: DirectTransformer}, decoding_twins]
+    gains = torch.ones(len(options))
     for n in (1, 64):
         src = torch.ones(n, 16, dtype=torch.int64, device=model.device)
 
@@ -321,9 +322,10 @@ def _choose_for_decoding(model: Transformer) -> Parts:
             for _ in range(12):
                 model.step(src[:, 0], state)
 
-        times = race({"plain": lambda: write({}), "twins": lambda: write(decoding_twins)}, 3)
-        gains.append(statistics.median(times["plain"]) / statistics.median(times["twins"]))
-    return decoding_twins if min(gains) > 1 else {}
+        times = race({str(i): functools.partial(write, parts) for i, parts in enumerate(options)}, 3)
+        medians = torch.tensor([statistics.median(seconds) for seconds in times.values()])
+        gains *= torch.where(medians > medians[0], 0.0, medians[0] / medians)
+    return options[int(gains.argmax())]
 
 
 _choices: dict[tuple, Parts] = {}
@@ -334,7 +336,7 @@ def choose(model: Transformer, bf16: bool = False) -> Parts:
 
     In training mode one layer of each shape is timed, plain and as each candidate, with gradients: a
     twin is taken if it makes all these layers faster by 1 % of a step. In evaluation mode whole steps
-    are timed, plain and with all `decoding_twins`. Remembered for the process.
+    are timed: plain, with all `decoding_twins`, with their step alone. Remembered for the process.
     """
     layers: dict[tuple, list[nn.Module]] = {}
     for module in model.modules():
