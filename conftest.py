@@ -2,6 +2,8 @@
 import base64
 import importlib.util
 import io
+import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -16,6 +18,9 @@ if importlib.util.find_spec("nbval"):  # `pytest tests` does without
     from nbval.kernel import RunningKernel
 
     RunningKernel.execute_cell_input = _execute
+
+# What exercises are solved is the reader's own: notebooks under test write it elsewhere.
+os.environ["TRANSFORMER_NBDEV_HOME"] = tempfile.mkdtemp(prefix="transformer_nbdev-")
 
 needed = {
     "15_marian.ipynb": ("transformers", "sentencepiece"),
