@@ -102,7 +102,7 @@ def relation(found: list, expected: list) -> str | None:
     "A sentence that is true of all these wrong results, if one of the usual relations holds."
     shapes = [(_shape(f), _shape(e)) for f, e in zip(found, expected)]
     if all(f is not None and e is not None and f != e for f, e in shapes):
-        turned = ": transpose it" if all(f == e[::-1] for f, e in shapes) else ""
+        turned = ": transpose it" if all(f == (e or ())[::-1] for f, e in shapes) else ""
         return f"the result has shape {shapes[0][0]}, expected {shapes[0][1]}{turned}"
     try:
         f, e = [_numbers(x) for x in found], [_numbers(x) for x in expected]

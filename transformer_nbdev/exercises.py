@@ -18,14 +18,34 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .diagnoses import difference, relation, same
 
 # %% ../nbs/A_exercises.ipynb #81c25733
+def _names(function: Callable, n: int) -> list[str]:
+    "What a function calls its first n arguments."
+    with contextlib.suppress(TypeError, ValueError):
+        return [*inspect.signature(function).parameters, *(f"argument {i + 1}" for i in range(n))][:n]
+    return [f"argument {i + 1}" for i in range(n)]
+
+
+def _of_parts(found: list, expected: list) -> str | None:
+    "A relation between wrong results and right ones; of tuples, between their parts."
+    if not all(isinstance(r, tuple) and len(r) == len(expected[0]) for r in (*found, *expected)):
+        return relation(found, expected)
+    parts = [(list(f), list(e)) for f, e in zip(zip(*found), zip(*expected))]
+    wrong = [(i + 1, *part) for i, part in enumerate(parts) if not same(*part)]
+    for i, f, e in wrong:
+        if sentence := relation(f, e):
+            return f"part {i} of the result: {sentence}"
+    return f"part {wrong[0][0]} of the result is wrong, the rest is right" if len(wrong) == 1 else None
+
+
 @dataclass
 class Exercise:
     """A function to write, and a checker that knows the usual wrong answers.
@@ -68,10 +88,46 @@ class Exercise:
         for sentence, mistake in self.mistakes.items():
             if self._gives(mistake, results):
                 return sentence
+        return self._explain(attempt, results)
+
+    def _explain(self, attempt: Callable, results: list) -> str:
+        "What is wrong, when it is none of the known mistakes."
         expected = [self.reference(*case) for case in self._cases()]
-        cases = zip(results, expected, self._cases())
-        wrong = [c for c in cases if not same(*c[:2], self.tolerance)]
-        return relation([w[0] for w in wrong], [w[1] for w in wrong]) or difference(*wrong[0])
+        wrong = [not same(r, e, self.tolerance) for r, e in zip(results, expected)]
+        found, right = list(compress(results, wrong)), list(compress(expected, wrong))
+        return (
+            _of_parts(found, right)
+            or self._ignored(attempt, results)
+            or self._wrong_when(attempt, wrong)
+            or difference(found[0], right[0], next(compress(self._cases(), wrong)))
+        )
+
+    def _ignored(self, attempt: Callable, results: list) -> str | None:
+        "An argument that changes the right result, but not this one."
+        expected = [self.reference(*case) for case in self._cases()]
+        for i, name in enumerate(_names(attempt, len(self._cases(0, 1)[0]))):
+            ours, theirs = self._cases(), self._cases()
+            mixed = [
+                [(*a[:i], b[i], *a[i + 1 :]) for a, b in zip(cases, self._cases()[1:] + self._cases()[:1])]
+                for cases in (ours, theirs)
+            ]
+            with contextlib.suppress(Exception):  # arguments of two cases may not fit together
+                moved = [self.reference(*case) for case in mixed[0]]
+                if not same(moved, expected) and same([attempt(*case) for case in mixed[1]], results):
+                    return f"the result does not depend on {name}, but it should"
+        return None
+
+    def _wrong_when(self, attempt: Callable, wrong: list[bool]) -> str | None:
+        "Values of one argument that decide whether the result is wrong."
+        cases = self._cases(0)
+        for i, name in enumerate(_names(attempt, len(cases[0]))):
+            values = [case[i] for case in cases]
+            if not all(isinstance(v, (bool, int, str)) for v in values) or len({*values}) > 4:
+                continue
+            bad, good = ({v for v, w in zip(values, wrong) if w is state} for state in (True, False))
+            if good and not bad & good:
+                return f"it is wrong exactly where {name} is {' or '.join(map(repr, sorted(bad)))}"
+        return None
 
     def check(self, attempt: Callable) -> None:
         "Print whether `attempt` is right and, if not, which mistake was made."
@@ -135,7 +191,7 @@ def reset(exercise: Exercise) -> str:
     return stub
 
 # %% ../nbs/A_exercises.ipynb #6ffe739e
-_exchanged = {
+_exchanged: dict[Any, Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt,
     ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }
@@ -152,8 +208,9 @@ def _changed(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Compare) and (kind := _exchanged.get(type(node.ops[0]))):
         yield ast.Compare(node.left, [kind(), *node.ops[1:]], node.comparators)
     elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield ast.Constant(node.value + 1)
-        yield ast.Constant(node.value * 2 if node.value * 2 != node.value else -1)
+        number: Any = node.value
+        yield ast.Constant(number + 1)
+        yield ast.Constant(number * 2 if number else -1)
     elif isinstance(node, ast.UnaryOp) or (isinstance(node, ast.Attribute) and node.attr in ("T", "mT")):
         yield node.operand if isinstance(node, ast.UnaryOp) else node.value
     elif isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords:
@@ -176,7 +233,7 @@ def wrong_answers(solution: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _limited(lines: int = 100_000) -> Iterator[None]:
+def _limited(lines: int = 400_000) -> Iterator[None]:
     "Silence, and an end to programs that never end."
     left, before = [lines], sys.gettrace()
 
@@ -199,9 +256,12 @@ def attack(exercise: Exercise, solution: str, namespace: dict) -> dict[str, str 
     diagnoses: dict[str, str | None] = {}
     for program in wrong_answers(solution):
         scope = dict(namespace)
-        with _limited():
-            exec(program, scope)
-            diagnosis = exercise.diagnose(scope[exercise.name])
+        try:
+            with _limited():
+                exec(program, scope)
+                diagnosis = exercise.diagnose(scope[exercise.name])
+        except TimeoutError as error:
+            diagnosis = str(error)
         if diagnosis is not None or not _alike(exercise, scope[exercise.name]):
             diagnoses[program] = diagnosis
     return diagnoses
