@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .diagnoses import difference, relation, same
+from .diagnoses import difference, formula, relation, same
 
 # %% ../nbs/A_exercises.ipynb #81c25733
 def _names(function: Callable, n: int) -> list[str]:
@@ -94,12 +94,13 @@ class Exercise:
         "What is wrong, when it is none of the known mistakes."
         expected = [self.reference(*case) for case in self._cases()]
         wrong = [not same(r, e, self.tolerance) for r, e in zip(results, expected)]
-        found, right = list(compress(results, wrong)), list(compress(expected, wrong))
+        found, right, cases = (list(compress(x, wrong)) for x in (results, expected, self._cases()))
         return (
             _of_parts(found, right)
+            or formula(found, right, _names(attempt, len(cases[0])), cases)
             or self._ignored(attempt, results)
             or self._wrong_when(attempt, wrong)
-            or difference(found[0], right[0], next(compress(self._cases(), wrong)))
+            or difference(found[0], right[0], cases[0])
         )
 
     def _ignored(self, attempt: Callable, results: list) -> str | None:
