@@ -144,3 +144,12 @@ def test_recipes_are_valid_settings(task):
     found = recipe(task)
     TrainingConfig(**found["training"], **found["ends"])
     TransformerConfig.preset(found["preset"], found["vocab_size"], **found["model"])
+
+
+def test_help_shows_the_settings_that_a_run_gets():
+    text = " ".join(run(sys.executable, "-m", "transformer_nbdev.cli", "train", "--help").stdout.split())
+    for task, before in (("text", "[default: "), ("numbers", "for numbers ")):
+        for name, value in recipe(task)["training"].items():
+            option = text.split(f"--{name.replace('_', '-')} ")[1].split(" --")[0]
+            shared = recipe("text")["training"].get(name) == value
+            assert f"{'[default: ' if shared else before}{value}" in option, (task, name, option)

@@ -53,27 +53,28 @@ _option_help = {
     "eps": "Adam: added to the denominator", "clip_norm": "largest norm of a gradient; 0: any",
     "label_smoothing": "share of the target probability spread over all tokens",
     "ema": "decay of the averaged weights; 0: none", "compile": "by torch.compile",
-    "average_last": "save the mean of the last k checkpoints instead",
+    "average_last": "save the mean of the last k checkpoints instead", "seed": "of weights, batches and dropout",
     "precision": "fp32, bf16, or auto: bf16 where the device is fast at it",
     "validate_every": "updates between validations; 0: only at the end",
     "bleu_sentences": "translate so many validation sentences for BLEU",
     "patience": "stop after so many validations without a better loss; 0: never",
-    "save_every": "updates between checkpoints; 0: only at the end",
-    "log_every": "updates between lines of the log", "seed": "of weights, batches and dropout",
+    "save_every": "updates between checkpoints; 0: only at the end", "log_every": "updates between lines of the log",
 }
 
 # %% ../nbs/17_command_line.ipynb #7bee23a6
 def _options_of(cls: type, default: str | None = None):
     "A click option for each field with a help text, None if not given; it shows the default."
     hints = get_type_hints(cls)
+    best = [{**r["model"], **r["training"]} for r in (recipe("text"), recipe("numbers"))]
 
     def decorate(command):
         for f in [f for f in reversed(fields(cls)) if f.name in _option_help]:
             kind = next(k for k in (*get_args(hints[f.name]), hints[f.name]) if k is not type(None))
             flag = "--" + f.name.replace("_", "-")
             flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
-            shown = default or f.default
-            text = _option_help[f.name] + ("" if shown is None else f"  [default: {shown}]")
+            used = [settings.get(f.name, default or f.default) for settings in best]
+            shown = "; for numbers ".join(dict.fromkeys(map(str, used)))
+            text = _option_help[f.name] + ("" if used[0] is None else f"  [default: {shown}]")
             command = click.option(flags, f.name, type=kind, default=None, help=text)(command)
         return command
 
@@ -183,8 +184,7 @@ def _shown(name: str, default: object, **options):
     return click.option(name, default=default, show_default=True, **options)
 
 
-_preset = click.Choice(list(presets))
-_positive, _formats = click.IntRange(min=1), ["native", "marian", "torch"]
+_preset, _positive, _formats = click.Choice([*presets]), click.IntRange(min=1), ["native", "marian", "torch"]
 _precision = _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]), help="auto: bf16 where it pays")
 _plain = click.option("--plain", is_flag=True, help="without the faster twins of the model's parts")
 _device = click.option("--device", callback=_usable_device, help="[default: a GPU if there is one]")
