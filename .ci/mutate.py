@@ -4,8 +4,8 @@
     .ci/mutate.py 03_attention 04_multi_head --bugs 12 --seed 0
 
 A bug is an operator, number, axis, comparison or argument exchanged, or a term dropped, in an exported cell. The
-notebook runs as in the tests, in a copy; it has noticed if a cell fails or prints something else. Survivors are shown: each
-needs a check, or a reason why nothing changes. Prints one line a bug; a run of a notebook is the price of each.
+notebook runs as in the tests, in a copy; it has noticed if a cell fails or prints something else. Survivors are shown:
+each needs a check, or a reason why nothing changes. Prints one line a bug; a run of a notebook is the price of each.
 """
 import argparse
 import ast
