@@ -20,7 +20,7 @@ def test_the_map_is_what_its_queries_and_keys_give():
     queries, keys, weights = (np.array(look[name]) for name in ("queries", "keys", "weights"))
     assert weights.shape == (len(look["target"]), len(look["source"])) == (len(queries), len(keys))
     scores = np.exp(queries @ keys.T / np.sqrt(keys.shape[1]))
-    assert np.abs(scores / scores.sum(1, keepdims=True) - weights).max() < 0.005
+    assert np.abs(scores / scores.sum(1, keepdims=True) - weights).max() < 0.0005
     assert np.allclose(weights.sum(1), 1, atol=1e-3)
 
 
