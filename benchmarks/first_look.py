@@ -1,0 +1,115 @@
+"""What 00_foundations shows before anything is explained: a small translator, trained, and looked into.
+
+    python benchmarks/first_look.py
+
+Trains the translator of number words of 13_translation, with its settings (under a minute on two cores), and writes
+`nbs/first_look.json`: what it makes of numbers that training never showed; for one of them the probability of each
+piece, the scores of the first step, and queries, keys and weights of the attention head that looks most at the word
+just being translated; and a number of a kind that training never showed. The choice of the head is part of the record.
+"""
+import json
+from datetime import date
+from importlib.metadata import version
+
+import torch
+from common import machine, root
+
+from transformer_nbdev.corpora import number_pairs, number_split, number_words
+from transformer_nbdev.inference import Translator
+from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.transformer import attention_maps
+
+shown, looked_at, beyond = (6_089, 58_074, 47_096), 58_074, 234_567
+train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
+assert set(shown) <= set(held_out) and not set(train_numbers) & set(held_out)
+config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98)
+trainer = Trainer.from_pairs(number_pairs(train_numbers), config, preset="tiny", vocab_size=400, dropout=0.0)
+trainer.fit()
+model, tokenizer = trainer.averaged_model(), trainer.tokenizer
+translator = Translator(model, tokenizer)
+
+
+def rounded(tensor: torch.Tensor, digits: int = 4) -> list:
+    "A tensor as lists of short numbers."
+    return json.loads(json.dumps(tensor.double().tolist()), parse_float=lambda text: round(float(text), digits))
+
+
+def sides(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    "Ids of the source, of what the decoder reads, and of what it should write, each `(1, length)`."
+    source, target = (tokenizer.encode(number_words(number, side)) + [tokenizer.eos_id] for side in ("en", "de"))
+    return torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]), torch.tensor([target])
+
+
+def translated(number: int) -> dict:
+    english, right = number_words(number, "en"), number_words(number, "de")
+    german = translator.translate([english], beam_size=1)[0]
+    return {"number": number, "english": english, "german": german, "right": right}
+
+
+@torch.no_grad()
+def bets(number: int) -> list[dict]:
+    "Shown the right beginning: the probability of the right next piece, and the two likeliest pieces."
+    source, reads, target = sides(number)
+    steps = []
+    for p, right in zip(model(source, reads)[0].softmax(-1), target[0].tolist()):
+        best = p.topk(2)
+        top = [[*tokenizer.pieces([i]), round(float(q), 4)] for q, i in zip(best.values, best.indices.tolist())]
+        steps.append({"piece": tokenizer.pieces([right])[0], "p": round(float(p[right]), 6), "top": top})
+    return steps
+
+
+def weight_on_the_word(number: int) -> torch.Tensor:
+    "Of each head `(layers, heads)`: weight on the unit while its piece is written, and on the ten after it."
+    source, reads, _ = sides(number)
+    cross = torch.stack(attention_maps(model, source, reads)["cross"])[:, 0]
+    return (cross[..., 0, 2] + cross[..., 1, 0]) / 2
+
+
+def crosses(number: int) -> bool:
+    "Does it begin as in fifty | - | eight | thousand and acht | undfünfzigtausend?"
+    source, _, target = (tokenizer.pieces(ids[0].tolist()) for ids in sides(number))
+    ten_and_unit = source[1] == "-" and "".join(source[:3]) == number_words(number // 1000, "en")
+    return ten_and_unit and target[1].startswith("und")
+
+
+@torch.no_grad()
+def inside(number: int, layer: int, head: int) -> dict:
+    "Queries, keys and weights of one head of the cross-attention."
+    source, reads, _ = sides(number)
+    seen = {}
+    attention = model.decoder.layers[layer].cross_attention
+    hook = attention.register_forward_pre_hook(lambda module, args: seen.update(x=args[0], memory=args[1]))
+    logits = model(source, reads)
+    hook.remove()
+    queries = attention.project(seen["x"].view(1, -1, attention.d_model), 0, 1)[0][0, head]
+    memory = seen["memory"]
+    keys = (memory if isinstance(memory, tuple) else attention.keys_values(memory))[0][0, head]
+    weights = attention_maps(model, source, reads)["cross"][layer][0, head]
+    assert torch.allclose((queries @ keys.T / keys.shape[-1] ** 0.5).softmax(-1), weights, atol=1e-5)
+    return {"queries": rounded(queries), "keys": rounded(keys), "weights": rounded(weights),
+            "scores": rounded(logits[0, 0])}
+
+
+outputs = translator.translate([number_words(n, "en") for n in held_out], beam_size=1)
+exact = sum(o == number_words(n, "de") for n, o in zip(held_out, outputs)) / len(held_out)
+heads = torch.stack([weight_on_the_word(n) for n in held_out[:400] if crosses(n)]).mean(0)
+layer, head = divmod(int(heads.argmax()), heads.shape[1])
+source, _, target = sides(looked_at)
+record = {
+    "made_by": "python benchmarks/first_look.py", "date": str(date.today()), "machine": machine(),
+    "versions": {name: version(name) for name in ("torch", "tokenizers", "num2words")},
+    "training": {"numbers": len(train_numbers), "updates": config.steps,
+                 "parameters": sum(p.numel() for p in model.parameters()), "d_model": model.config.d_model,
+                 "layers": model.config.n_encoder_layers, "heads": model.config.n_heads},
+    "unseen": len(held_out), "exact": exact,
+    "translations": [translated(n) for n in shown], "beyond": translated(beyond),
+    "number": looked_at, "source": tokenizer.pieces(source[0].tolist()), "source_ids": source[0].tolist(),
+    "target": tokenizer.pieces(target[0].tolist()), "target_ids": target[0].tolist(),
+    "bets": bets(looked_at), "bets_beyond": bets(beyond),
+    "heads": rounded(heads, 3), "layer": layer + 1, "head": head + 1, **inside(looked_at, layer, head),
+    "vocabulary": tokenizer.pieces(range(tokenizer.vocab_size)),
+}
+lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items()]
+path = root / "nbs" / "first_look.json"
+path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+print(f"wrote {path.relative_to(root)}: {exact:.2%} of {len(held_out):,} exact; heads {rounded(heads, 3)}")
