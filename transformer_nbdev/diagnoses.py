@@ -176,7 +176,7 @@ def _product(names: list[str], powers: tuple[int, ...]) -> str:
 def formula(found: list, expected: list, names: list[str], cases: list[tuple]) -> str | None:
     "A product of the arguments that was added, left out or multiplied in, the same in all wrong cases."
     scalars = (int, float, np.integer, np.floating)
-    numbers = all(isinstance(v, scalars) for v in [*sum(cases, ()), *found, *expected])
+    numbers = all(isinstance(v, scalars) for v in [*itertools.chain(*cases), *found, *expected])
     if len(cases) < 4 or len(names) > 5 or not numbers:
         return None
     f, e, table = np.array(found, float), np.array(expected, float), np.array(cases, float)
