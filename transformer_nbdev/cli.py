@@ -199,7 +199,7 @@ _device = click.option("--device", callback=_usable_device, help="[default: a GP
 @_shown("--tgt", "de", help="target language")
 @click.option("--out", required=True, help="folder of the run")
 @click.option("--preset", type=_preset, help="model size  [default: small; for numbers tiny]")
-@click.option("--vocab-size", type=int, help="of the tokenizer  [default: 4000; for numbers 400]")
+@click.option("--vocab-size", type=int, help="of the tokenizer  [default: 4000; for numbers 500]")
 @_shown("--train-split", "train")
 @_shown("--valid-split", "val", help='"none": no validation')
 @_shown("--numbers-below", 100_000, type=click.IntRange(min=30_200), help="of the numbers task")

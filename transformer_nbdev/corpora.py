@@ -41,24 +41,27 @@ def number_split(
 ) -> tuple[list[int], list[int]]:
     """Numbers below `limit` to train on and others to test on: no number is in both.
 
-    Both are even draws without repetition, but for a tenth of the training numbers: all those below
-    100, in turns, which an even draw would miss. They are the words of all others: none of them is held
-    out while there are enough. More numbers than there are: ValueError.
+    Both are even draws without repetition, but for a quarter of the training numbers: a sixth are
+    those below 100, in turns, a twelfth those of three digits, which an even draw would miss. The
+    first are the words of all others: none is held out while there are enough. More numbers than
+    there are: ValueError.
     """
     if n_train + n_held_out > limit:
         raise ValueError(
             f"only {limit:,} numbers lie below limit = {limit}, "
             f"{n_train} + {n_held_out} were asked for; lower one of them"
         )
-    rng, n_small = random.Random(seed), max(1, n_train // 10)
-    first = 100 if limit - 100 >= n_held_out else 1
-    held_out = rng.sample(range(first, limit), n_held_out)
-    hidden = set(held_out)
-    drawn = rng.sample(range(1, limit), n_train - n_small + n_held_out)
-    train = [n for n in drawn if n not in hidden][: n_train - n_small]
-    others = set(range(1, min(limit, 100))) - hidden
-    small = [*[0] * 10, *rng.sample(sorted(others), len(others))]
-    return train + (small * n_small)[:n_small], held_out
+    rng = random.Random(seed)
+    held_out = rng.sample(range(100 if limit - 100 >= n_held_out else 1, limit), n_held_out)
+    hidden, often = set(held_out), list[int]()
+    for numbers, n in ((range(1, 100), max(1, n_train // 6)), (range(100, 1000), n_train // 12)):
+        shown = [i for i in numbers if i < limit and i not in hidden]
+        shown = [*rng.sample(shown, len(shown)), *([0] * 10 if numbers[0] == 1 else [])]
+        often += (shown * n)[:n]
+    n_even = n_train - len(often)
+    drawn = rng.sample(range(1, limit), n_even + n_held_out)
+    return [i for i in drawn if i not in hidden][:n_even] + often, held_out
+
 
 # %% ../nbs/D_corpora.ipynb #f8d7e3a8
 Pairs = list[tuple[str, str]]

@@ -32,7 +32,7 @@ def recipe(task: str) -> dict[str, Any]:
             "ends": {"epochs": 20.0},
         },
         "numbers": {
-            "preset": "tiny", "vocab_size": 400, "model": {"dropout": 0.0}, "dropout_per_epoch": 0.0,
+            "preset": "tiny", "vocab_size": 500, "model": {"dropout": 0.0}, "dropout_per_epoch": 0.0,
             "training": {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98},
             "ends": {"steps": 1000},
         },
