@@ -18,7 +18,10 @@ def _numbers(x: Any) -> np.ndarray:
     "An array, a tensor or a number as float64; TypeError or ValueError for what is none of them."
     if x is None or isinstance(x, (str, bytes)):
         raise TypeError("not a number")
-    return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=np.float64)
+    values = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
+    if np.iscomplexobj(values):
+        raise TypeError("not a real number")
+    return values.astype(np.float64)
 
 
 def same(a: Any, b: Any, tolerance: float = 1e-5) -> bool:
