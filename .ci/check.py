@@ -8,8 +8,8 @@ from pathlib import Path
 root = Path(__file__).parent.parent
 python = sys.executable
 workers = str(min(2, os.cpu_count() or 1))
-longest = ["13_translation", "16_performance", "11_training", "17_command_line", "12_inference", "15_serving", "05_encoder",
-           "08_optimisation", "06_decoder", "03_attention"]
+longest = ["13_translation", "16_performance", "11_training", "17_command_line", "12_inference", "15_serving",
+           "05_encoder", "08_optimisation", "06_decoder", "03_attention"]
 notebooks = sorted((root / "nbs").glob("*.ipynb"), key=lambda p: (p.stem not in longest, p.name))  # ends meet
 pytest = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-n", workers, "--dist", "loadfile"]
 stages = {
