@@ -1,24 +1,57 @@
 """What 00_foundations shows before anything is explained: a small translator, trained, and looked into.
 
-    python benchmarks/first_look.py
+    python benchmarks/first_look.py [--draw]
 
 Trains the translator of number words of 13_translation, with its settings (under a minute on two cores), and writes
 `nbs/first_look.json`: what it makes of numbers that training never showed; for one of them the probability of each
 piece, the scores of the first step, and queries, keys and weights of the attention head that looks most at the word
 just being translated; and a number of a kind that training never showed. The choice of the head is part of the record.
+Then draws `nbs/first_look.png`, the picture of the README, from the record; --draw draws only.
 """
 import json
+import sys
 from datetime import date
 from importlib.metadata import version
 
+import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from common import machine, root
 
 from transformer_nbdev.corpora import number_pairs, number_split, number_words
+from transformer_nbdev.drawing import house_style
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import attention_maps
 
+path = root / "nbs" / "first_look.json"
+
+
+def draw(record: dict) -> None:
+    "The head's weights as lines from each piece of the German back to the English: wide where much is read."
+    house_style()
+    source, target = ([piece for piece in record[side] if piece != "<eos>"] for side in ("source", "target"))
+    figure, ax = plt.subplots(figsize=(9, 3.2), layout="constrained")
+    above, below = ([(i + 0.5) / len(pieces) for i in range(len(pieces))] for pieces in (source, target))
+    way = np.linspace(0, 1, 50)
+    for t, row in enumerate(record["weights"][: len(target)]):
+        for i, weight in enumerate(row[: len(source)]):
+            if weight > 0.03:
+                x = below[t] + (above[i] - below[t]) * (3 * way**2 - 2 * way**3)
+                ax.plot(x, 0.16 + 0.68 * way, color=f"C{t}", lw=11 * weight, alpha=0.8, solid_capstyle="round")
+    for i, piece in enumerate(source):
+        ax.text(above[i], 0.93, piece.strip(), ha="center", va="center", fontsize=14)
+    for t, piece in enumerate(target):
+        ax.text(below[t], 0.07, piece, ha="center", va="center", fontsize=14, color=f"C{t}")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.axis("off")
+    figure.savefig(root / "nbs" / "first_look.png", dpi=160, facecolor="white")
+    plt.close(figure)
+
+
+if "--draw" in sys.argv:
+    draw(json.loads(path.read_text(encoding="utf-8")))
+    sys.exit()
 shown, looked_at, beyond = (6_089, 58_074, 47_096), 58_074, 234_567
 train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 assert set(shown) <= set(held_out) and not set(train_numbers) & set(held_out)
@@ -110,6 +143,6 @@ record = {
     "vocabulary": tokenizer.pieces(range(tokenizer.vocab_size)),
 }
 lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items()]
-path = root / "nbs" / "first_look.json"
 path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 print(f"wrote {path.relative_to(root)}: {exact:.2%} of {len(held_out):,} exact; heads {rounded(heads, 3)}")
+draw(record)

@@ -243,3 +243,37 @@ def test_a_translation_may_be_twice_as_long_as_its_source_and_32_more(translator
     longest = translator.model.config.max_len
     assert sorted(seen) == sorted(min(longest, 2 * n + 32) for n in lengths)
     assert min(seen) < longest, "the limit is that of the model: the formula was not tried"
+
+
+@searches
+def test_no_end_before_min_new_tokens_and_force_end_at_the_limit(beam_size):
+    model = tiny_model()
+    model.output.bias = torch.nn.Parameter(8.0 * (torch.arange(20) == 2).float())  # the end is likely
+    for options in (dict(beam_size=beam_size), dict(do_sample=True)):
+        lengths = [min(map(len, rows(model.generate(src, 12, least, **options)))) for least in (0, 7)]
+        assert lengths[0] < 8 <= lengths[1]
+    forced = tiny_model()
+    forced.config.force_end = True
+    out = forced.generate(src, 3, min_new_tokens=2, beam_size=beam_size)
+    assert (out[:, :2] > 2).all() and (out[:, 2] == 2).all()
+
+
+def test_scores_are_those_of_teacher_forcing():
+    model = tiny_model().double()
+    for options in (dict(), dict(beam_size=5), dict(do_sample=True, temperature=1.5)):
+        out, scores = model.generate(src, 12, return_scores=True, **options)
+        with torch.no_grad():
+            logits = model(src, shift_right(out)).transpose(1, 2)
+        log_p = -torch.nn.functional.cross_entropy(logits, out, ignore_index=0, reduction="none").sum(1)
+        alpha = model.config.length_penalty if "beam_size" in options else 0.0
+        expected = log_p / ((5 + (out != 0).sum(1).double()) / 6) ** alpha
+        torch.testing.assert_close(scores, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_beam_of_one_without_length_penalty_is_greedy_search():
+    for seed in range(6):
+        model = tiny_model(seed).double()
+        greedy, log_p = model.generate(src, 12, return_scores=True)
+        beam, scores = beam_search(model, src, 1, 12, length_penalty=0.0)
+        assert torch.equal(greedy, beam)
+        torch.testing.assert_close(log_p, scores)

@@ -39,3 +39,13 @@ def test_links_into_notebooks_arrive(path):
 def test_the_map_is_there():
     links = re.findall(r"\]\(\w+\.ipynb#", markdown(root / "nbs" / "index.ipynb"))
     assert len(links) > 150, f"{len(links)} links from the map into sections"
+
+
+def test_the_map_counts_the_exercises():
+    "The last column of the chapters is the number of checkers that the notebook has."
+    rows = re.findall(r"^\| \[(\d\d_\w+)\]\(\1\.ipynb\) \| .* \| (\d+) \|$", markdown(root / "nbs" / "index.ipynb"), re.M)
+    assert len(rows) == 15
+    for name, said in rows:
+        cells = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+        code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+        assert len(re.findall(r"= Exercise\(", code)) == int(said), name

@@ -80,7 +80,7 @@ def tune_length_penalty(
 class TuneSearch(Callback):
     "At the end of a training run with validation: the length penalty, by the first `n_pairs` of its pairs."
 
-    def __init__(self, n_pairs: int = 300):
+    def __init__(self, n_pairs: int = 1000):
         self.n_pairs = n_pairs
 
     def finish(self, trainer: Any) -> None:
