@@ -7,6 +7,7 @@ perplexity a piece of 500 unseen numbers (without smoothing, averaged weights), 
 is stored beside it. 13_translation shows the ratios to the base of the same seed. A finished row is not run again.
 """
 import argparse
+import itertools
 import json
 import math
 
@@ -85,17 +86,20 @@ def run(name: str, seed: int) -> dict:
     return {"seed": seed, "perplexity": round(math.exp(loss), 4), "exact": exact, "parameters": parameters}
 
 
-for seed in arguments.seeds:
-    for name in variations:
-        stored = results / "table3.json"
-        rows = json.loads(stored.read_text(encoding="utf-8"))["rows"] if stored.exists() else {}
-        if any(r["seed"] == seed for r in rows.get(name, [])):
-            continue
-        found = run(name, seed)
-        rows[name] = sorted([*rows.get(name, []), found], key=lambda r: r["seed"])
-        save("table3", {
-            "task": f"number words below 100,000, English to German, {arguments.updates} updates of 600 positions; "
-                    "perplexity a piece on 500 unseen numbers",
-            "command": "python benchmarks/table3.py", "rows": {n: rows[n] for n in variations if n in rows},
-        })
-        print(name, found, flush=True)
+def stored_rows() -> dict:
+    path = results / "table3.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else {}
+
+
+for seed, name in itertools.product(arguments.seeds, variations):
+    if any(r["seed"] == seed for r in stored_rows().get(name, [])):
+        continue
+    found = run(name, seed)
+    rows = stored_rows()  # again: another process may run other seeds
+    rows[name] = sorted([*rows.get(name, []), found], key=lambda r: r["seed"])
+    save("table3", {
+        "task": f"number words below 100,000, English to German, {arguments.updates} updates of 600 positions; "
+                "perplexity a piece on 500 unseen numbers",
+        "command": "python benchmarks/table3.py", "rows": {n: rows[n] for n in variations if n in rows},
+    })
+    print(name, found, flush=True)
