@@ -8,6 +8,8 @@ split, none of it on the test set. FOLDER keeps the models: a second call with i
 """
 import argparse
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -126,13 +128,20 @@ def by_length(found: list[str]) -> list[dict]:
              "BLEU": bleu([found[i] for i in q], [references[i] for i in q])} for q in quarters]
 
 
+def rarest_word(sentence: str, lines: Counter) -> tuple[str, int]:
+    "The word of the sentence that the fewest lines of the training text hold, and how many those are."
+    return min(((w, lines[w]) for w in re.findall(r"\w+", sentence.lower())), key=lambda pair: pair[1])
+
+
 def sorted_samples(found: list[str], n: int = 20) -> list[dict]:
-    "`n` sentences, evenly from the worst to the best by chrF of the sentence."
+    "`n` sentences, evenly from the worst to the best by chrF of the sentence, with their rarest words."
+    training, _ = multi30k("train", folder=arguments.data)
+    lines = Counter(w for source, _ in training for w in set(re.findall(r"\w+", source.lower())))
     score = [corpus_scores([f], [r])["chrF"]["score"] for f, r in zip(found, references)]
     order = sorted(range(len(found)), key=score.__getitem__)
     picked = [order[round((k + 0.5) * len(order) / n)] for k in range(n)]
-    return [{"chrF": round(score[i], 1), "source": sources[i], "ours": found[i], "reference": references[i]}
-            for i in picked]
+    return [{"chrF": round(score[i], 1), "source": sources[i], "ours": found[i], "reference": references[i],
+             "rarest": rarest_word(sources[i], lines)} for i in picked]
 
 
 if not (out / last / "config.json").exists():

@@ -63,7 +63,7 @@ class RisingDropout(Callback):
 # %% ../nbs/16_recipes.ipynb #aa325f5e
 def tune_length_penalty(
     translator: Translator, pairs: Pairs, beam_size: int = 5,
-    penalties: tuple[float, ...] = (0.6, 1.0, 1.4, 1.8),
+    penalties: tuple[float, ...] = (0.6, 1.0, 1.2, 1.4),
 ) -> dict[float, float]:
     "BLEU of `pairs` for each length penalty; the translator's model keeps the best one in its config."
     longest, tokenizer = translator.model.config.max_len, translator.tokenizer
