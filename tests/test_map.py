@@ -36,6 +36,15 @@ def test_links_into_notebooks_arrive(path):
     assert not lost, f"{path.name} links to {lost}"
 
 
+def test_the_map_names_sections_by_their_headings():
+    page, wrong = markdown(root / "nbs" / "index.ipynb"), []
+    for label, name, anchor in re.findall(r"\[(\d\d [^\]]*)\]\((\w+\.ipynb)#([^)\s]*)\)", page):
+        heading = re.sub(r"-·-(deeper|easy|medium|hard)$", "", anchor)
+        if label.replace("`", "").replace(" ", "-") != f"{name[:2]}-{heading}":
+            wrong.append(label)
+    assert not wrong, f"labels that are not the headings: {wrong}"
+
+
 def test_the_map_is_there():
     links = re.findall(r"\]\(\w+\.ipynb#", markdown(root / "nbs" / "index.ipynb"))
     assert len(links) > 150, f"{len(links)} links from the map into sections"
