@@ -1,7 +1,12 @@
 """Make constraints.txt anew: a pin for every package of the extras, with markers, for Python 3.11.0 to 3.14.
 
-Needs `pip install uv`. Pins that still fit stay as they are; `--upgrade` takes the newest of everything.
+    python .ci/pins.py             pins that still fit stay as they are
+    python .ci/pins.py --upgrade   the newest of everything
+    python .ci/pins.py --check     only look whether every Python on every system can be served by the pins
+
+Needs `pip install uv`, and a package index.
 """
+import os
 import re
 import subprocess
 import sys
@@ -9,10 +14,44 @@ from pathlib import Path
 
 root = Path(__file__).parent.parent
 path = root / "constraints.txt"
-extras = [f"--extra={name}" for name in ("dev", "bench")]
-subprocess.run(
-    [sys.executable, "-m", "uv", "pip", "compile", "setup.py", *extras, "--universal", "--python-version=3.11.0",
-     "--no-annotate", "--no-header", "--quiet", f"--output-file={path}", *sys.argv[1:]], cwd=root, check=True)
-# CUDA's own packages are pinned by PyTorch itself; its CPU build has none.
-lines = [line for line in path.read_text().splitlines() if not re.match(r"nvidia-|cuda-|triton", line)]
-path.write_text("\n".join(lines) + "\n")
+extras = ["--extra=dev", "--extra=bench"]
+pythons = ("3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0")
+systems = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc")
+
+
+def compile_pins(*options: str, **how: object) -> subprocess.CompletedProcess:
+    "uv's resolver on the extras of this package."
+    command = [sys.executable, "-m", "uv", "pip", "compile", "setup.py", *extras]
+    command += ["--no-annotate", "--no-header", "--quiet"]
+    env = {**os.environ, "MACOSX_DEPLOYMENT_TARGET": "14.0"}  # the oldest that PyTorch has wheels for
+    return subprocess.run([*command, *options], cwd=root, env=env, **how)
+
+
+def check() -> int:
+    "Resolve for each Python and system, under the pins, with nothing but wheels; how many fail."
+    failed = 0
+    for python in pythons:
+        for system in systems:
+            where = (f"--python-version={python}", f"--python-platform={system}")
+            done = compile_pins(f"--constraint={path}", *where, capture_output=True, text=True)
+            loose = [] if done.returncode else unpinned(done.stdout)
+            print(f"{'✗' if done.returncode or loose else '✓'} Python {python}, {system}", *loose, flush=True)
+            print(done.stderr, end="")
+            failed += bool(done.returncode or loose)
+    return failed
+
+
+def unpinned(resolved: str) -> list[str]:
+    "What was resolved and is not in constraints.txt; CUDA's own packages are pinned by PyTorch."
+    pins = set(re.findall(r"^[\w.-]+==[^\s;]+", path.read_text(encoding="utf-8"), re.M))
+    found = re.findall(r"^[\w.-]+==[^\s;+]+", resolved, re.M)
+    return [line for line in found if line not in pins and not re.match(r"nvidia-|cuda-|triton", line)]
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(check() > 0)
+    compile_pins("--universal", "--python-version=3.11.0", f"--output-file={path}", *sys.argv[1:], check=True)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not re.match(r"nvidia-|cuda-|triton", line)]  # pinned by PyTorch itself
+    path.write_text("\n".join(kept) + "\n", encoding="utf-8")

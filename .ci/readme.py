@@ -20,7 +20,7 @@ def readme() -> str:
             cell.pop("outputs"), cell.pop("execution_count")
     text, _ = MarkdownExporter().from_notebook_node(nb)
     text = re.sub(r"\]\((\w+\.(?:ipynb|png))(#[^)]*)?\)", r"](nbs/\1\2)", text)
-    return "<!-- made from nbs/index.ipynb by `make readme` -->\n\n" + text.strip() + "\n"
+    return "<!-- made from nbs/index.ipynb by `python run.py readme` -->\n\n" + text.strip() + "\n"
 
 
 if __name__ == "__main__":
@@ -28,4 +28,4 @@ if __name__ == "__main__":
     if "--check" not in sys.argv:
         path.write_text(text, encoding="utf-8")
     elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        sys.exit("README.md is not what nbs/index.ipynb says: run make readme")
+        sys.exit("README.md is not what nbs/index.ipynb says: run: python run.py readme")

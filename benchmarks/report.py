@@ -1,6 +1,7 @@
-"""Tables and plots from stored results: python benchmarks/report.py benchmarks/results/*/train_*.json …
+"""Tables and plots from stored results: python benchmarks/report.py [benchmarks/results/*/train_*.json …]
 
-For each FILE.json a table is printed and FILE.png is drawn.
+For each FILE.json a table is printed and FILE.png is drawn. Without a name: train.json and decode.json of this machine,
+which `python run.py bench` makes.
 """
 import json
 import sys
@@ -10,6 +11,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from common import results
 
 
 def table(record: dict) -> str:
@@ -43,7 +45,7 @@ def plot(record: dict, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
+    for name in sys.argv[1:] or (results / "train.json", results / "decode.json"):
         found = json.loads(Path(name).read_text(encoding="utf-8"))
         print(f"{found['task']}; {found['machine']}, {found['device']}, {found['date']}\n\n{table(found)}\n")
         plot(found, Path(name).with_suffix(".png"))

@@ -9,6 +9,7 @@ __all__ = ['TrainingConfig', 'run_progress', 'State', 'average_checkpoints', 'Ca
 # %% ../nbs/E_runs.ipynb #c6219bb2
 import contextlib
 import copy
+import importlib.util
 import math
 import time
 from collections.abc import Callable
@@ -312,7 +313,10 @@ class Checkpoint(Callback):
                 model = copy.deepcopy(trainer.model)
                 model.load_state_dict(mean, strict=False)
                 model.save_pretrained(trainer.folder)
-            plot_history(trainer.history, trainer.folder / "loss.png")
+            if importlib.util.find_spec("matplotlib"):
+                plot_history(trainer.history, trainer.folder / "loss.png")
+            else:
+                trainer.say("no picture of the loss: that takes pip install 'transformer-nbdev[plot]'")
 
 # %% ../nbs/E_runs.ipynb #5c95b655
 class Bar(Callback):
