@@ -7,9 +7,9 @@ from setuptools import find_packages, setup
 parser = ConfigParser(delimiters=["="])
 parser.read(Path(__file__).parent / "settings.ini", encoding="utf-8")
 cfg = parser["DEFAULT"]
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "hub", "interop", "bench", "plot")}
+extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "hub", "interop", "bench", "plot", "onnx")}
 for name in ("dev", "bench"):
-    extras[name] += extras["interop"] + extras["plot"]
+    extras[name] += extras["interop"] + extras["plot"] + extras["onnx"]
 
 setup(
     name=cfg["lib_name"],

@@ -369,7 +369,7 @@ def evaluate(**options):
 @click.argument("source")
 @click.argument("target")
 @_shown("--from", "native", type=click.Choice(_formats), help="marian may also be a hub id")
-@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2"]), help="new form")
+@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2", "onnx", "pt2"]), help="new form")
 @click.option("--quantization", help="number format for ctranslate2, for example int8")
 def convert(source: str, target: str, **options) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""

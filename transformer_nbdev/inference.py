@@ -307,6 +307,7 @@ class Translator:
     "A model and its tokenizer: text in, text out."
 
     from_marian: ClassVar[Callable[..., "Translator"]]  # attached where Marian is taught
+    from_onnx: ClassVar[Callable[..., "Translator"]]  # attached where export is taught
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer):
         self.model, self.tokenizer = model, tokenizer

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from .data import Tokenizer
 from .decoder import Decoder
 from .encoder import Encoder
+from .export import export_model
 from .files import new_folder, read_json
 from .inference import tokenizer_loaders
 from .interop import TorchTransformer, from_torch, to_torch
@@ -243,8 +244,8 @@ def _check_convert(from_: str, to: str, quantization: str | None) -> None:
     "ValueError for arguments of `convert` that do not go together."
     if from_ not in ("native", "marian", "torch"):
         raise ValueError(f"from_ must be native, marian or torch, got {from_!r}")
-    if to not in ("native", "marian", "torch", "ctranslate2"):
-        raise ValueError(f"to must be native, marian, torch or ctranslate2, got {to!r}")
+    if to not in ("native", "marian", "torch", "ctranslate2", "onnx", "pt2"):
+        raise ValueError(f"to must be native, marian, torch, ctranslate2, onnx or pt2, got {to!r}")
     if quantization and to != "ctranslate2":
         raise ValueError(f"quantization = {quantization!r} is for ctranslate2 only")
 
@@ -258,9 +259,9 @@ def convert(
 ) -> None:
     """Read the model folder `source`, write the new folder `target`.
 
-    `from_` is "native", "marian" (here a hub id will do) or "torch"; `to` one of these or
-    "ctranslate2", for which `quantization` is the number format. ValueError for what cannot be
-    represented; nothing is left behind then.
+    `from_` is "native", "marian" (here a hub id will do) or "torch"; `to` one of these, "onnx",
+    "pt2" (`15_export`) or "ctranslate2", for which `quantization` is the number format. ValueError
+    for what cannot be represented; nothing is left behind then.
     """
     _check_convert(from_, to, quantization)
     folder = _local_folder(source) if from_ == "marian" else Path(source)
@@ -269,6 +270,8 @@ def convert(
         return to_marian(model, target, tokenizer)
     if to == "ctranslate2":
         return to_ctranslate2(model, target, tokenizer, quantization)
+    if to in ("onnx", "pt2"):
+        return export_model(model, target, tokenizer, to)
     with new_folder(target) as new:
         model.save_pretrained(new) if to == "native" else _save_torch(model, new)
         if tokenizer is not None:
