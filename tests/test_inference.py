@@ -7,7 +7,7 @@ from torch import Tensor
 from transformer_nbdev.attention import causal_mask
 from transformer_nbdev.data import pad
 from transformer_nbdev.decoder import Decoder, shift_right
-from transformer_nbdev.inference import Translator, beam_search
+from transformer_nbdev.inference import Translator, _sampler, beam_search
 from transformer_nbdev.transformer import Transformer
 
 searches = pytest.mark.parametrize("beam_size", [1, 4])
@@ -256,6 +256,20 @@ def test_no_end_before_min_new_tokens_and_force_end_at_the_limit(beam_size):
     forced.config.force_end = True
     out = forced.generate(src, 3, min_new_tokens=2, beam_size=beam_size)
     assert (out[:, :2] > 2).all() and (out[:, 2] == 2).all()
+
+
+def test_draws_follow_the_formulas():
+    p = torch.tensor([0.1, 0.5, 0.15, 0.25])
+    for knobs, expected in (
+        (dict(), p),
+        (dict(temperature=0.5), p**2 / (p**2).sum()),
+        (dict(temperature=2.0), p.sqrt() / p.sqrt().sum()),
+        (dict(top_k=2), torch.tensor([0, 2 / 3, 0, 1 / 3])),
+        (dict(top_p=0.8), torch.tensor([0, 0.5, 0.15, 0.25]) / 0.9),
+    ):
+        choose = _sampler(**knobs, generator=torch.Generator().manual_seed(0))
+        drawn = choose(p.log().expand(20_000, -1)).bincount(minlength=4) / 20_000
+        assert (drawn - expected).abs().max() < 0.015 and not drawn[expected == 0].any(), knobs
 
 
 def test_scores_are_those_of_teacher_forcing():

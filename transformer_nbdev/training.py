@@ -32,6 +32,14 @@ from .runs import Bar, Checkpoint, Log, NotFiniteError, Patience, State
 from .runs import StopOnSignal, TrainingConfig, Validate, run_progress
 from .transformer import Transformer, TransformerConfig
 
+# %% ../nbs/11_training.ipynb #544e788d
+@torch.no_grad()
+def _move_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
+    "Move the averaged weights towards the model's after update `step` = 1, 2, …"
+    decay = min(decay, (1 + step) / (10 + step))
+    for mean, weight in zip(average.parameters(), model.parameters()):
+        mean.lerp_(weight, 1 - decay)
+
 # %% ../nbs/11_training.ipynb #bdc15153
 def _scheduled_rate(config: TrainingConfig, d_model: int, step: int, progress: float) -> float:
     "Learning rate of update `step` = 1, 2, … by the config's schedule."
@@ -49,14 +57,6 @@ def _make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
 
 # By the name in the config; a later notebook adds one of its own.
 optimizers = dict.fromkeys(("adamw", "adam"), _make_optimizer)
-
-# %% ../nbs/11_training.ipynb #544e788d
-@torch.no_grad()
-def _move_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    "Move the averaged weights towards the model's after update `step` = 1, 2, …"
-    decay = min(decay, (1 + step) / (10 + step))
-    for mean, weight in zip(average.parameters(), model.parameters()):
-        mean.lerp_(weight, 1 - decay)
 
 # %% ../nbs/11_training.ipynb #59f5d34e
 class Updater:
