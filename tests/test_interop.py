@@ -1,4 +1,4 @@
-"Weights elsewhere: what does not teach. The parity tables stand in the three notebooks 15; here files and refusals."
+"Weights elsewhere: what does not teach. Parity of whole models stands in the three notebooks 15; here parts and files."
 import json
 import pickle
 import re
@@ -17,6 +17,7 @@ from transformer_nbdev.decoder import Decoder, DecoderLayer
 from transformer_nbdev.embedding import TokenEmbedding
 from transformer_nbdev.encoder import Encoder, EncoderLayer, FeedForward, Residual
 from transformer_nbdev.inference import Translator
+from transformer_nbdev.interop import from_torch, to_torch, torch_name
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
@@ -75,6 +76,52 @@ def test_marian_of_base_size(activation, tied):
             mask = (src != 499).long()
             logits = theirs.to(dtype)(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
             assert (ours.to(dtype)(src, tgt) - logits).norm() < bar * logits.norm()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_parts_agree_with_torch_to_the_gradients(norm_first, activation, bias):
+    x, memory = (torch.randn(3, n, 16, dtype=torch.float64) for n in (7, 5))
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2, [False] * 4 + [True]])
+    masks = dict(tgt_mask=torch.ones(7, 7).triu(1).bool(), memory_key_padding_mask=padding)
+    shape = (16, 4, 32, 0.1, norm_first, activation, bias)
+    for kind, n in ((EncoderLayer, ()), (Encoder, (2,)), (DecoderLayer, ()), (Decoder, (2,))):
+        ours = shaken(kind(*n, *shape)).double()
+        theirs = to_torch(ours)
+        inputs = [[y.clone().requires_grad_() for y in (x, memory)] for _ in range(2)]
+        if kind in (EncoderLayer, Encoder):
+            inputs = [pair[1:] for pair in inputs]
+            out = ours(*inputs[0], ~padding[:, None, None]), theirs(*inputs[1], src_key_padding_mask=padding)
+        else:
+            out = ours(*inputs[0], ~padding[:, None, None]), theirs(*inputs[1], **masks)
+        weights = torch.randn_like(out[0])
+        for y in out:
+            (y * weights).sum().backward()
+        named = dict(theirs.named_parameters())
+        pairs = [out, *((a.grad, b.grad) for a, b in zip(*inputs))]
+        pairs += [(p.grad, named[torch_name(name)].grad) for name, p in ours.named_parameters()]
+        assert max((a - b).norm() / b.norm() for a, b in pairs) < 1e-10
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: from_torch(nn.TransformerEncoderLayer(16, 4, layer_norm_eps=1e-6)), "layer_norm_eps must be 1e-5"),
+    (lambda: from_torch(nn.TransformerEncoderLayer(16, 4, activation=torch.tanh)), "activation .* is not supported"),
+    (lambda: from_torch(nn.MultiheadAttention(16, 4, kdim=8)), "kdim and vdim"),
+    (lambda: from_torch(nn.MultiheadAttention(16, 4, add_bias_kv=True)), "add_bias_kv"),
+    (lambda: from_torch(nn.Linear(2, 2)), "Linear has no counterpart"),
+    (lambda: to_torch(nn.Linear(2, 2)), "no counterpart of Linear"),
+])
+def test_what_has_no_counterpart_is_refused(call, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()
+
+
+def test_the_engine_refuses_a_final_norm_of_its_own(tmp_path):
+    model, tokenizer = post_norm(final_norm=True)
+    with pytest.raises(ValueError, match="final_norm = True cannot be represented"):
+        serving.to_ctranslate2(model, tmp_path / "out", tokenizer)
+    assert not list(tmp_path.iterdir())
 
 
 layers = {
