@@ -1,5 +1,4 @@
 "Exported graphs write what the model writes, with any batch and any search; what is damaged is named."
-import json
 import sys
 
 import pytest
@@ -73,7 +72,7 @@ def test_a_folder_translates(folders, to):
     (lambda f, to: (f / f"step.{to}").unlink(), "neither step.onnx nor step.pt2"),
     (lambda f, to: (f / f"encoder.{to}").write_bytes(b"no graph"), "encoder.{to} is damaged"),
     (lambda f, to: (f / "config.json").unlink(), "has no config.json"),
-    (lambda f, to: (f / "config.json").write_text(json.dumps({"model_type": "transformer_nbdev"})), "no exported graphs"),
+    (lambda f, to: (f / "config.json").write_text('{"model_type": "transformer_nbdev"}'), "no exported graphs"),
 ])
 def test_what_is_damaged_is_named(folders, tmp_path, to, damage, said):
     import shutil

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['EncoderGraph', 'StepGraph', 'export_programs', 'GraphState', 'GraphModel', 'export_model', 'load_graphs']
 
-# %% ../nbs/15_export.ipynb #09466d40
+# %% ../nbs/15_export.ipynb #088334ba
 import copy
 import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from .files import new_folder, read_json
 from .inference import Translator, generate, load_tokenizer
 from .transformer import Transformer, TransformerConfig
 
-# %% ../nbs/15_export.ipynb #70e54920
+# %% ../nbs/15_export.ipynb #6fdfb6dc
 class _GrowingCache:
     "`KeyValueCache` for a graph: what is appended makes new tensors, nothing is written in place."
 
@@ -47,7 +47,7 @@ class EncoderGraph(nn.Module):
 
         Cross-attention's keys and values, each `(layers, B, h, S, d_k)`, and the mask `(B, 1, 1, S)`.
         """
-        memory, layers = self.model.encode(src), self.model.decoder.layers
+        memory, layers = self.model.encode(src), (cast(DecoderLayer, x) for x in self.model.decoder.layers)
         keys, values = zip(*(layer.cross_attention.keys_values(memory) for layer in layers))
         return torch.stack(keys), torch.stack(values), self.model.source_mask(src)
 
@@ -74,7 +74,7 @@ class StepGraph(nn.Module):
         logits = model.output(model.decoder.norm(x))[:, 0]
         return logits, torch.stack([c.keys for c in caches]), torch.stack([c.values for c in caches])
 
-# %% ../nbs/15_export.ipynb #4a81add6
+# %% ../nbs/15_export.ipynb #9098937c
 def export_programs(model: Transformer) -> dict[str, "torch.export.ExportedProgram"]:
     """The two graphs of a model, "encoder" and "step", in float32, for any batch and lengths up to `max_len`.
 
@@ -85,15 +85,16 @@ def export_programs(model: Transformer) -> dict[str, "torch.export.ExportedProgr
     target = torch.export.Dim("target", max=c.max_len - 1)
     src = torch.full((2, 3), c.eos_id)
     with torch.no_grad():
-        encoder = EncoderGraph(model)
+        encoder, step = EncoderGraph(model), StepGraph(model)
         known = torch.zeros(c.n_decoder_layers, 2, c.n_heads, 2, c.d_model // c.n_heads)
         inputs = (src[:, 0], known, known.clone(), *encoder(src))
         past, memory = {1: rows, 3: target}, {1: rows, 3: source}
         free = ({0: rows}, past, past, memory, memory, {0: rows, 3: source})
         once = torch.export.export(encoder, (src,), dynamic_shapes=({0: rows, 1: source},), strict=False)
-        return {"encoder": once, "step": torch.export.export(StepGraph(model), inputs, dynamic_shapes=free, strict=False)}
+        each = torch.export.export(step, inputs, dynamic_shapes=free, strict=False)
+    return {"encoder": once, "step": each}
 
-# %% ../nbs/15_export.ipynb #86b4686f
+# %% ../nbs/15_export.ipynb #613a0d1c
 class GraphState:
     "Where a search with graphs stands: what the encoder gave, and the keys and values so far."
 
@@ -103,6 +104,7 @@ class GraphState:
     def repeat(self, k: int) -> None:
         "Each sentence `k` times, next to each other."
         keys, values, mask = self.memory
+        self.past = self.past[0].repeat_interleave(k, 1), self.past[1].repeat_interleave(k, 1)
         self.memory = keys.repeat_interleave(k, 1), values.repeat_interleave(k, 1), mask.repeat_interleave(k, 0)
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
@@ -148,12 +150,11 @@ class GraphModel:
         "The latest token of every row `(rows,)` → logits of the next one `(rows, V)`."
         if len(ids) != state.past[0].shape[1]:  # the first step of several beams
             state.repeat(len(ids) // state.past[0].shape[1])
-            state.past = tuple(x.repeat_interleave(len(ids) // x.shape[1], 1) for x in state.past)
         logits, *past = self.step_graph(ids, *state.past, *state.memory)
         state.past = past[0], past[1]
         return logits
 
-# %% ../nbs/15_export.ipynb #dab1cbe0
+# %% ../nbs/15_export.ipynb #4c12496d
 _graphs = ("encoder", "step")
 _model_type = "transformer_nbdev graphs"
 _names = {
@@ -169,8 +170,8 @@ def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -
     except ImportError as error:
         raise ImportError(f"{error}; pip install 'transformer-nbdev[onnx]'") from error
     inputs, outputs = _names[name]
-    found = torch.onnx.export(program, dynamo=True, input_names=inputs, output_names=outputs, verbose=False)
-    found.save(path)
+    options: Any = {"input_names": inputs, "output_names": outputs, "dynamo": True, "verbose": False}
+    cast(Any, torch.onnx.export(program, **options)).save(path)
 
 
 def export_model(
@@ -192,7 +193,7 @@ def export_model(
         if tokenizer is not None:
             tokenizer.save(new)
 
-# %% ../nbs/15_export.ipynb #ff09e71c
+# %% ../nbs/15_export.ipynb #cd12533f
 def _onnx_function(path: Path) -> Callable:
     "A graph in an ONNX file as a function of tensors."
     try:
