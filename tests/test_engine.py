@@ -59,6 +59,30 @@ def test_a_twin_gives_the_same_values_and_gradients(kind, twin, norm_first, outp
     equal(before, results(model), 0.0)
 
 
+large = [  # a layer and an input that oneDNN takes, in float32
+    (nn.Linear(256, 128), (64, 256), lambda m, x: m(x)), (nn.Linear(128, 256), (64, 128), lambda m, x: m(x)),
+    (MultiHeadAttention(64, 4), (16, 24, 64), lambda m, x: m(x, causal=True)),
+    (OutputProjection(64, 500, bias=True), (4, 16, 64), lambda m, x: m.loss(x, torch.ones(4, 16).long())),
+]
+
+
+@pytest.mark.parametrize("layer, shape, call", large, ids=["narrow", "wide", "attention", "loss"])
+def test_onednn_gives_the_values_and_gradients_of_64_bits(layer, shape, call):
+    torch.manual_seed(0)
+    x, found = torch.randn(shape, dtype=torch.float64), []
+    exact, twin = copy.deepcopy(layer).double(), copy.deepcopy(layer)
+    twin.__class__ = candidates[type(layer)][-1]
+    for module in (exact, twin):
+        inputs = x.to(next(module.parameters()).dtype).requires_grad_()
+        with torch.profiler.profile() as record:
+            out = call(module, inputs)
+            found.append([out, *torch.autograd.grad(out.sin().sum(), [inputs, *module.parameters()])])
+    by_onednn = sum("_linear_pointwise" in event.key for event in record.key_averages())
+    assert by_onednn or not torch.backends.mkldnn.is_available(), "the twin fell back: nothing was compared"
+    for a, b in zip(*found):
+        torch.testing.assert_close(b.double(), a, rtol=1e-4, atol=1e-4)
+
+
 masks = {
     "none": dict(), "causal": dict(causal=True), "padding": dict(mask=(src != 0)[:, None, None]),
     "both": dict(mask=(src != 0)[:, None, None], causal=True),
