@@ -59,3 +59,4 @@ def test_the_map_counts_the_exercises():
         cells = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
         code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
         assert len(re.findall(r"= Exercise\(", code)) == int(said), name
+    assert f"{sum(int(said) for _, said in rows)} exercises" in " ".join(page.split())
