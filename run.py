@@ -17,8 +17,8 @@ root = Path(__file__).resolve().parent
 python = root / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 sources = [root / name for name in ("settings.ini", "setup.py", "constraints.txt")]
 size = """\
-== making .venv, once: 1.5 GB on the disk, most of it PyTorch.
-   On Linux pip takes PyTorch's build for NVIDIA GPUs, 5.4 GB in all, unless it is told where the other one is:
+== making .venv, once: 1.9 GB on the disk, a third of it PyTorch.
+   On Linux pip takes PyTorch's build for NVIDIA GPUs, near 6 GB in all, unless it is told where the other one is:
    PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu python3 run.py lab"""
 
 
