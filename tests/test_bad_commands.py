@@ -113,6 +113,12 @@ def test_evaluate_refuses(command, saved, corpus, case):
     one_line(command(*base, *options), *words)
 
 
+def test_evaluate_asks_for_the_data_where_no_settings_name_them(command, saved):
+    done = command("evaluate", "--model", saved, "--device", "cpu")
+    one_line(done, saved, "settings.json", "--data")
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_standard_output_is_full(saved, unbuffered):
     if not os.path.exists("/dev/full"):

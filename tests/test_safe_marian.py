@@ -79,6 +79,21 @@ print("left to read:", sys.stdin.read().split())
     assert lines[1] == "left to read: ['y', 'second']"
 
 
+@pytest.mark.parametrize("changes, word", [
+    ({"model_type": "t5"}, "model_type"), ({"normalize_before": True}, "normalize_before"),
+    ({"activation_function": "gelu_new"}, "gelu_new"), ({"encoder_ffn_dim": 8, "decoder_ffn_dim": 8}, "fc1.weight"),
+    ({"decoder_layers": 2}, "no model.decoder.layers.1"), ({}, "truncated"),
+])
+def test_a_marian_folder_that_does_not_fit_is_refused(tmp_path, model, changes, word):
+    to_marian(model, tmp_path / "marian")
+    path, weights = (tmp_path / "marian" / name for name in ("config.json", "model.safetensors"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    if not changes:
+        weights.write_bytes(weights.read_bytes()[:5000])
+    with refused(ValueError, "marian", word):
+        from_marian(tmp_path / "marian")
+
+
 def test_weights_that_are_not_finite_are_neither_written_nor_read(tmp_path, model, tokenizer):
     to_marian(model, tmp_path / "marian")
     theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "marian")

@@ -347,9 +347,10 @@ def evaluate(**options):
 
     Prints JSON: BLEU and chrF with their signatures, share of exact matches, sentences, seconds.
     """
-    translator = _translator(options)
-    run = {"src": "en", "tgt": "de", "data": None, **_read_settings(options["model"])}
-    data, src, tgt = (options[name] or run[name] for name in ("data", "src", "tgt"))
+    translator, run = _translator(options), {"src": "en", "tgt": "de", **_read_settings(options["model"])}
+    if not options["data"] and "data" not in run:
+        raise ValueError(f"{options['model']} has no settings.json to name its data: give --data")
+    data, src, tgt = (options[name] or run.get(name) for name in ("data", "src", "tgt"))
     split = options["split"] or ("test_2016_flickr" if data == "multi30k" else "test")
     pairs, report = load_pairs(data, split, src, tgt, run.get("numbers_below", 100_000))
     if report.left_out:
@@ -357,12 +358,11 @@ def evaluate(**options):
     source, references = zip(*pairs[: options["limit"]])
     start = time.perf_counter()
     hypotheses = [text for text, _ in _translate(options, translator, list(source))]
-    seconds, n = round(time.perf_counter() - start, 2), len(references)
+    result = {"sentences": len(references), "seconds": round(time.perf_counter() - start, 2)}
     if options["output"]:
         _write_output(options["output"], "".join(f"{line}\n" for line in hypotheses))
-    exact = sum(h == r for h, r in zip(hypotheses, references)) / n
-    result = {"exact_match": exact, "sentences": n, "seconds": seconds}
-    click.echo(json.dumps({**corpus_scores(hypotheses, list(references)), **result}, indent=2))
+    exact = {"exact_match": sum(h == r for h, r in zip(hypotheses, references)) / len(references)}
+    click.echo(json.dumps({**corpus_scores(hypotheses, list(references)), **exact, **result}, indent=2))
 
 # %% ../nbs/17_command_line.ipynb #21922e55
 @cli.command()
