@@ -1,4 +1,4 @@
-"""Set the course up and run it, on Windows, macOS and Linux, with nothing but Python 3.11 or newer.
+"""Set the course up and run it, with nothing but Python 3.11 or newer (no shell, no make).
 
     python run.py lab [PORT]      read and run it in JupyterLab
     python run.py test            everything that must hold

@@ -3,7 +3,7 @@
     python benchmarks/recipes.py [--data FOLDER] [--minutes 4] [--seeds 0]
 
 BLEU is of the validation split: nothing is chosen on the test set. A run is stored as soon as it is there, beside
-the others, so the table can be filled in several sittings. 16_recipes shows it.
+the others, so the table can be filled in several sittings.
 """
 import argparse
 import json

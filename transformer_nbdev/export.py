@@ -155,7 +155,6 @@ class GraphModel:
         return logits
 
 # %% ../nbs/15_export.ipynb #4c12496d
-_graphs = ("encoder", "step")
 _model_type = "transformer_nbdev graphs"
 _names = {
     "encoder": (["src"], ["memory_keys", "memory_values", "mask"]),
@@ -223,7 +222,7 @@ def load_graphs(folder: str | os.PathLike) -> GraphModel:
     if (kind := values.pop("model_type", None)) != _model_type:
         raise ValueError(f"{folder} holds no exported graphs: its model_type is {kind!r}")
     functions = []
-    for name in _graphs:
+    for name in _names:
         onnx = (folder / f"{name}.onnx").exists()
         path = folder / f"{name}.{'onnx' if onnx else 'pt2'}"
         if not path.is_file():
