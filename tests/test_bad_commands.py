@@ -73,7 +73,7 @@ def test_train_refuses_a_used_folder_and_damaged_settings(command, corpus, tmp_p
 
 
 bad_searches = {
-    "not a model": (["--model", "nowhere"], ["nowhere", "config.json"]),
+    "not a model": (["--model", "nowhere"], ["no folder nowhere", "organisation/model"]),
     "beam": (["--beam-size", 0], ["beam", 0]),
     "limit": (["--max-new-tokens", 65], ["max_new_tokens", 64, 65]),
     "device": (["--device", "gpu"], ["device", "gpu"]),

@@ -55,7 +55,7 @@ def test_an_error_is_one_line_without_a_traceback():
     done = run(*cli, "translate", "--model", "nowhere", stdin="one\n")
     assert done.returncode == 1 and done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith("error: nowhere")
+    assert line.startswith("error: no folder nowhere")
 
 
 def test_plain_zipped_and_tabbed_files_train_the_same_model(command, tmp_path):

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .data import Tokenizer, pad
 from .decoder import DecoderState
+from .hub import model_folder
 from .transformer import Transformer
 
 if TYPE_CHECKING:  # for the types alone: a search needs no trainer
@@ -319,6 +320,7 @@ class Translator:
 
     from_marian: ClassVar[Callable[..., "Translator"]]  # attached where Marian is taught
     from_onnx: ClassVar[Callable[..., "Translator"]]  # attached where export is taught
+    push_to_hub: Callable[..., str]  # attached where serving is taught
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer):
         self.model, self.tokenizer = model, tokenizer
@@ -327,7 +329,8 @@ class Translator:
     def from_pretrained(
         cls, folder: str | os.PathLike, device: str | torch.device = "cpu"
     ) -> "Translator":
-        "Load the folder of a training run."
+        "Load the folder of a training run, or `organisation/model` from the Hugging Face hub."
+        folder = model_folder(folder)
         return cls(Transformer.from_pretrained(folder, device), load_tokenizer(folder))
 
     def save_pretrained(self, folder: str | os.PathLike) -> None:

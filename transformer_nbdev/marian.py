@@ -9,7 +9,6 @@ __all__ = ['halves_order', 'permute_basis', 'marian_names', 'from_marian', 'Mari
 import importlib
 import json
 import os
-import re
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 
 from .data import Tokenizer
 from .files import new_folder, read_json
+from .hub import model_folder
 from .inference import Translator, tokenizer_loaders
 from .transformer import Transformer, TransformerConfig
 
@@ -194,24 +194,6 @@ def _extra(name: str) -> types.ModuleType:
             f"{name} is not installed: pip install 'transformer-nbdev[interop]'"
         ) from None
 
-
-def _local_folder(source: str | os.PathLike) -> Path:
-    "A folder as it is; `organisation/model` is fetched from the Hugging Face hub into its cache."
-    folder = Path(source)
-    if folder.is_dir():
-        return folder
-    if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(source)):
-        raise ValueError(f"no folder {source}, and no hub id of the form organisation/model")
-    hub = _extra("huggingface_hub")
-    kinds = ["*.json", "model.safetensors", "pytorch_model.bin", "*.spm"]
-    try:
-        return Path(hub.snapshot_download(str(source), allow_patterns=kinds))
-    except Exception as error:  # offline, not found, no access: the library has a class for each
-        raise OSError(
-            f"could not fetch {source} from the Hugging Face hub ({type(error).__name__}); "
-            "try again when online, or give a folder"
-        ) from error
-
 # %% ../nbs/15_marian.ipynb #a7bbe52b
 def _parts_of(source: str | os.PathLike | nn.Module) -> tuple[str, dict, Callable[[], dict]]:
     "What to call a source in an error, its configuration, and how to get its tensors."
@@ -220,7 +202,7 @@ def _parts_of(source: str | os.PathLike | nn.Module) -> tuple[str, dict, Callabl
         values, more = marian.config.to_dict(), marian.generation_config.to_dict()
         place, tensors = type(source).__name__, marian.state_dict
     else:
-        folder = _local_folder(source)
+        folder = model_folder(source)
         path = folder / "generation_config.json"  # kept apart by newer versions of `transformers`
         values, more = read_json(folder / "config.json"), read_json(path) if path.is_file() else {}
         place, tensors = str(folder), partial(_read_tensors, folder)
@@ -303,7 +285,7 @@ def _marian_translator(
     source: str | os.PathLike, device: str | torch.device = "cpu"
 ) -> Translator:
     'A Marian folder, or a hub id such as "Helsinki-NLP/opus-mt-en-de", with its tokenizer.'
-    folder = _local_folder(source)
+    folder = model_folder(source)
     return Translator(from_marian(folder, device), _marian_text(folder))
 
 
