@@ -171,6 +171,6 @@ def test_a_card_says_what_one_wants_to_know():
     card = model_card(translator(), "somebody/numbers", ("en", "de"), "number words", "apache-2.0", scores)
     header = ModelCard(card).data
     assert (header.language, header.license, header.pipeline_tag) == (["en", "de"], "apache-2.0", "translation")
-    for words in ("en → de", "number words", "36.9 (`nrefs:1|case:mixed|tok:13a`)", "--model somebody/numbers"):
+    for words in ("en → de", "number words", r"36.9 (`nrefs:1\|case:mixed\|tok:13a`)", "--model somebody/numbers"):
         assert words in card
     assert "not stated" in model_card(translator(), "somebody/numbers", ("en", "de"))

@@ -298,10 +298,11 @@ def model_card(
     rows = {
         "languages": " → ".join(languages), "trained on": data or "not stated",
         "licence": license or "not stated", "parameters": f"{n:,}",
-        **{k: f"{s['score']:.1f} (`{s['signature']}`)" for k, s in (scores or {}).items()},
+        **{metric: f"{s['score']:.1f} (`{s['signature']}`)" for metric, s in (scores or {}).items()},
         "settings": ", ".join(f"{k} {v}" for k, v in asdict(model.config).items()),
     }
-    table = "\n".join(f"| {what} | {value} |" for what, value in rows.items())
+    cells = {what: value.replace("|", "\\|") for what, value in rows.items()}  # a bar ends a cell
+    table = "\n".join(f"| {what} | {value} |" for what, value in cells.items())
     return f"""---
 {header.to_yaml()}
 ---
