@@ -8,7 +8,7 @@ from helpers import cli, run, same_run, sentences, train_options, write_pairs
 
 import transformer_nbdev
 from transformer_nbdev import engine
-from transformer_nbdev.cli import _new_settings
+from transformer_nbdev.arguments import new_settings
 from transformer_nbdev.cli import cli as commands
 
 base = ["--device", "cpu"]
@@ -159,14 +159,14 @@ def settings_of(folder) -> dict:
 def test_the_command_line_wins_over_the_task(tmp_path):
     names = "data src tgt train_split valid_split numbers_below preset vocab_size plain".split()
     nothing = {"out": tmp_path, **dict.fromkeys(names)}
-    assert _new_settings(nothing)["training"]["steps"] == 1000
-    asked = _new_settings({**nothing, "steps": 40, "lr": 0.0})
+    assert new_settings(nothing)["training"]["steps"] == 1000
+    asked = new_settings({**nothing, "steps": 40, "lr": 0.0})
     assert asked["training"]["lr"] == 0.0 and asked["training"]["steps"] == 40
-    assert _new_settings({**nothing, "epochs": 100.0})["training"].get("steps") is None
-    text = _new_settings({**nothing, "data": "x"})
+    assert new_settings({**nothing, "epochs": 100.0})["training"].get("steps") is None
+    text = new_settings({**nothing, "data": "x"})
     assert text["training"]["epochs"] == 20.0 and text["training"]["optimizer"] == "muon"
-    assert text["dropout_per_epoch"] > 0 == _new_settings({**nothing, "data": "x", "dropout": 0.1})["dropout_per_epoch"]
-    assert _new_settings(nothing)["twins"] is None and _new_settings({**nothing, "plain": True})["twins"] == []
+    assert text["dropout_per_epoch"] > 0 == new_settings({**nothing, "data": "x", "dropout": 0.1})["dropout_per_epoch"]
+    assert new_settings(nothing)["twins"] is None and new_settings({**nothing, "plain": True})["twins"] == []
 
 
 @pytest.mark.parametrize("change", [["--d-model", 32], ["--n-heads", 1], ["--src", "de"], ["--data", "other"]])

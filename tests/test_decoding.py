@@ -19,7 +19,7 @@ from transformer_nbdev.decoding import (
     ways,
 )
 from transformer_nbdev.engine import accelerate, candidates, exchange, plain
-from transformer_nbdev.inference import _BeamSearch, _Search
+from transformer_nbdev.inference import BeamSearch, _Search
 from transformer_nbdev.performance import caption_like
 from transformer_nbdev.runs import TrainingConfig
 from transformer_nbdev.training import Updater
@@ -149,7 +149,7 @@ class Waits(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("kind", [_Search, _BeamSearch])
+@pytest.mark.parametrize("kind", [_Search, BeamSearch])
 @pytest.mark.parametrize("every, waits", [(1, 25), (8, 4)])  # one look more at the end
 def test_a_search_waits_for_the_device_only_to_look_who_has_ended(kind, every, waits, monkeypatch):
     model = exchange(tiny_model().eval(), decoding_twins)

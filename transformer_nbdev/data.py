@@ -282,6 +282,11 @@ class TokenBatches:
         "Batches in this epoch."
         return len(self.plan)
 
+    @property
+    def progress(self) -> float:
+        "Epochs done, as a fraction."
+        return self.epoch + self.index / len(self.plan)
+
     def batch(self, rows: np.ndarray) -> Batch:
         "These rows, padded."
         src, tgt = (s.padded(rows, self.pad_id, self.multiple) for s in (self.source, self.target))

@@ -291,13 +291,19 @@ def _race(module: nn.Module, twin: type[nn.Module], rounds: int = 5) -> tuple[fl
     return statistics.median(times["plain"]), statistics.median(times["twin"])
 
 
-def _choose_for_training(layers: list[tuple[nn.Module, int]]) -> Parts:
-    "For each kind of layer the twin that gains most of a step, if any does; layers, how many of each."
-    sums: dict[type[nn.Module], tuple[float, float]] = {}  # by twin: seconds, plain and as the twin
+def _times_in_training(layers: list[tuple[nn.Module, int]]) -> dict[type[nn.Module], tuple[float, float]]:
+    "Seconds of all layers that a twin could stand for, plain and as the twin; layers, how many of each."
+    sums = {}
     for kind, twin in ((kind, twin) for kind, twins in candidates.items() for twin in twins):
         races = [(n, _race(layer, twin)) for layer, n in layers if type(layer) is kind]
         if races:
             sums[twin] = sum(n * a for n, (a, _) in races), sum(n * b for n, (_, b) in races)
+    return sums
+
+
+def _choose_for_training(layers: list[tuple[nn.Module, int]]) -> Parts:
+    "For each kind of layer the twin that gains most of a step, if any does."
+    sums = _times_in_training(layers)
     step = sum({plain_class(twin): slow for twin, (slow, _) in sums.items()}.values())
     chosen: Parts = {}
     for twin, (slow, fast) in sorted(sums.items(), key=lambda item: item[1][0] - item[1][1]):
@@ -322,9 +328,9 @@ def _choose_for_decoding(model: Transformer) -> Parts:
             for _ in range(12):
                 model.step(src[:, 0], state)
 
-        times = race({str(i): functools.partial(write, parts) for i, parts in enumerate(options)}, 3)
+        times = race({str(i): functools.partial(write, parts) for i, parts in enumerate(options)}, 7)
         medians = torch.tensor([statistics.median(seconds) for seconds in times.values()])
-        gains *= torch.where(medians > medians[0], 0.0, medians[0] / medians)
+        gains *= torch.where(medians > 1.03 * medians[0], 0.0, medians[0] / medians)
     return options[int(gains.argmax())]
 
 
@@ -364,12 +370,13 @@ def keep_memory() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL("libc.so.6").mallopt
-            mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+            mallopt(-3, 1 << 30) or mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD; an old glibc's limit is 32 MiB
             mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 def accelerate(model: Transformer, parts: Parts | None = None, bf16: bool = False) -> Transformer:
-    """Give the model's parts their faster twins, in place: same parameters, same numbers.
+    """Give the model's parts their faster twins, in place: the same parameters and, up to rounding and
+    the draws of dropout, the same numbers.
 
     Without `parts`, those that `choose` finds to pay on this machine, for training if the model is
     in training mode (`bf16`: under autocast), else for decoding. `plain` takes it back. On Linux the

@@ -29,7 +29,7 @@ def eight_bits(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Int8:
-    """What the 8-bit twins share: buffers `codes` `(d_out, d_in)` and `factors` `(d_out,)`.
+    """What the 8-bit twins share: attributes `codes` `(d_out, d_in)` and `factors` `(d_out,)`.
 
     Few rows read the codes, half the bytes of bfloat16; for many rows reading is not what takes the
     time, and the rounded weight is there in bfloat16, too.

@@ -19,7 +19,7 @@ from .runs import Callback
 
 # %% ../nbs/16_recipes.ipynb #27b6c333
 def recipe(task: str) -> dict[str, Any]:
-    """The best settings we know for "text" (29,000 sentence pairs, minutes on a CPU) and for "numbers".
+    """The settings that training uses for "text" (29,000 sentence pairs, minutes on a CPU) and for "numbers".
 
     Fields of `TransformerConfig` under "model", of `TrainingConfig` under "training", under "ends" what
     ends a run that was not told, and what `RisingDropout` needs. KeyError for another task.
@@ -54,8 +54,7 @@ class RisingDropout(Callback):
 
     def __call__(self, trainer: Any) -> None:
         "For the next update."
-        batches, most = trainer.batches, trainer.model.config.dropout
-        epochs = batches.epoch + batches.index / len(batches)
+        epochs, most = trainer.batches.progress, trainer.model.config.dropout
         for module in trainer.model.modules():
             if isinstance(module, nn.Dropout) and self.per_epoch:
                 module.p = min(most, self.per_epoch * epochs)

@@ -208,8 +208,7 @@ class Trainer:
             encoded = encode_pairs(valid, tokenizer, longest, report)
             if report.left_out:
                 self.say(f"validation: {report}")
-            budget = max(config.batch_tokens, longest)
-            self.valid_batches = TokenBatches(*encoded, budget, shuffle=False)
+            self.valid_batches = TokenBatches(*encoded, max(config.batch_tokens, longest), shuffle=False)
 
     @classmethod
     def from_pairs(
@@ -217,22 +216,24 @@ class Trainer:
         valid: Pairs | None = None, preset: str = "small", vocab_size: int = 8000,
         device: str | torch.device | None = None, report: Report | None = None, quiet: bool = False,
         callbacks: Sequence[Callable[["Trainer"], object]] = (),
-        score: Callable[["Trainer"], dict[str, float]] | None = None, **model_options: Any,
+        score: Callable[["Trainer"], dict[str, float]] | None = None,
+        make_batches: Callable[[Tokenizer, int], TokenBatches] | None = None, **model_options: Any,
     ) -> "Trainer":
         """From text to a trainer: learn the tokenizer on `pairs`, make the model and the batches.
 
         `model_options` are fields of `TransformerConfig`; what is left out of `pairs` is counted in
-        `report`.
+        `report`. With `make_batches`, from tokenizer and longest sentence, `pairs` are but a sample.
         """
         tokenizer = Tokenizer.train((text for pair in pairs for text in pair), vocab_size)
         shape = TransformerConfig.preset(preset, tokenizer.vocab_size, **model_options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             model = Transformer(shape)
-        encoded = encode_pairs(pairs, tokenizer, shape.max_len, report := report or Report())
-        batches = TokenBatches(*encoded, config.batch_tokens, config.seed)
-        more = (folder, valid, tokenizer, device, quiet, callbacks, score)
-        trainer = cls(model, batches, config, *more)
+        report = report or Report(len(pairs))
+        batches = make_batches(tokenizer, shape.max_len) if make_batches else TokenBatches(
+            *encode_pairs(pairs, tokenizer, shape.max_len, report), config.batch_tokens, config.seed
+        )
+        trainer = cls(model, batches, config, folder, valid, tokenizer, device, quiet, callbacks, score)
         trainer.say(f"{report}\nvocabulary of {tokenizer.vocab_size:,}")
         return trainer
 
@@ -249,8 +250,7 @@ class Trainer:
     @property
     def progress(self) -> float:
         "The part of the run that is done, the same number in every process."
-        epochs = self.batches.epoch + self.batches.index / len(self.batches)
-        return run_progress(self.config, self.step, epochs, self.state.seconds)
+        return run_progress(self.config, self.step, self.batches.progress, self.state.seconds)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[Transformer]:
