@@ -11,11 +11,17 @@ extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "hub", "
 for name in ("dev", "bench"):
     extras[name] += extras["interop"] + extras["plot"] + extras["onnx"]
 
+# What the first page links to lies in the repository, not on the package's page.
+raw = cfg["git_url"].replace("github.com", "raw.githubusercontent.com")
+readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+readme = readme.replace("](nbs/first_look.png", f"]({raw}/HEAD/nbs/first_look.png")
+readme = readme.replace("](nbs/", f"]({cfg['git_url']}/blob/HEAD/nbs/")
+
 setup(
     name=cfg["lib_name"],
     version=cfg["version"],
     description=cfg["description"],
-    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description=readme,
     long_description_content_type="text/markdown",
     author=cfg["author"],
     author_email=cfg["author_email"],

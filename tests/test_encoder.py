@@ -32,7 +32,8 @@ def test_the_defaults_are_the_papers():
 def test_arguments_reach_every_layer():
     network = FeedForward(2, 3, "silu", bias=False)
     assert [name for name, _ in network.named_parameters()] == ["linear1.weight", "linear2.weight"]
-    assert torch.equal(network(-torch.eye(2)), F.silu(-network.linear1.weight.T) @ network.linear2.weight.T)
+    expected = F.silu(-network.linear1.weight.T) @ network.linear2.weight.T
+    torch.testing.assert_close(network(-torch.eye(2)), expected)
     layer = EncoderLayer(512, 8, 2048, bias=False)
     assert sum(p.numel() for p in layer.parameters()) == 4 * 512**2 + 2 * 512 * 2048 + 2 * 512
     stack = Encoder(2, 16, 2, 32, 0.3, norm_first=True, bias=False)

@@ -97,11 +97,10 @@ Updater(Transformer(TransformerConfig(9, 8, 2, 1, 1, 8)), batches, TrainingConfi
 
 def test_dropout_rises_with_the_epochs_and_stops_at_the_models_own():
     model = tiny_model(dropout=0.3)
-    batches = type("Batches", (), {"epoch": 2, "index": 5, "__len__": lambda _: 10})()
-    trainer = SimpleNamespace(model=model, batches=batches)
+    trainer = SimpleNamespace(model=model, batches=SimpleNamespace(progress=2.5))
     RisingDropout(0.02).start(trainer)
     assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.05}
-    trainer.batches.epoch = 100
+    trainer.batches.progress = 100.5
     RisingDropout(0.02)(trainer)
     assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.3}
     RisingDropout(0.0)(trainer)

@@ -202,7 +202,7 @@ os.replace = noted
 class Given:
     "Batches that were made before."
 
-    epoch, index = 0, 0
+    epoch, index, progress = 0, 0, 0.0
 
     def __init__(self, *batches: Batch):
         self.batches = list(batches)

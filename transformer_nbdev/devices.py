@@ -49,6 +49,9 @@ def bf16_pays(device: torch.device) -> bool:
     flags = Path("/proc/cpuinfo").read_text()
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
+# %% ../nbs/E_devices.ipynb #d0e1f204
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16384")
+
 # %% ../nbs/E_devices.ipynb #18390fb9
 def _leave() -> None:
     "Close the connections to the other processes: an open one may abort the interpreter's end."

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 class Adam(torch.optim.Optimizer):
     """Adam (Kingma and Ba 2015, algorithm 1) with the β and ε of Vaswani et al. 2017, §5.3.
 
-    For reading. Training uses `torch.optim.AdamW`, which takes the same steps faster.
+    For reading. Training uses `torch.optim.AdamW`, which with `weight_decay=0` takes the same steps.
     """
 
     def __init__(

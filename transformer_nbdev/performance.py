@@ -115,7 +115,7 @@ def bench(
     speed = _tokens_per_second(updater, steps)
     lengths = torch.as_tensor(source.lengths), torch.as_tensor(target.lengths)
     flops = speed * training_flops(config, *lengths) / int(target.lengths.sum())
-    peak = matmul_rate(device, torch.bfloat16 if updater.bf16 else torch.float32)
+    peak = max(matmul_rate(device, torch.bfloat16 if updater.bf16 else torch.float32) for _ in range(3))
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "precision": "bf16" if updater.bf16 else "fp32",
