@@ -90,7 +90,7 @@ def _n_best(
     """The best translations of each text with their scores, best first; of an empty text none.
 
     Two that are cut into other pieces but read the same count once, so a list may be shorter than `n_best`. With
-    `no_repeat_ngram` n no n tokens come twice in a row in a translation; 0 allows it. Other options as for `generate`.
+    `no_repeat_ngram` n no run of n tokens comes twice in a translation; 0 allows it. Other options as for `generate`.
     ValueError for options out of range.
     """
     if not 1 <= n_best <= beam_size:
