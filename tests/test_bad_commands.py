@@ -68,6 +68,8 @@ def test_train_refuses_a_used_folder_and_damaged_settings(command, corpus, tmp_p
     base = ["train", "--data", corpus, *train_options, "--steps", 2, "--out", tmp_path / "run"]
     assert command(*base).returncode == 0
     one_line(command(*base), tmp_path / "run", "--resume")
+    for option in ("--seed", "--batch-tokens"):  # they decide which batch is due
+        one_line(command(*base, "--resume", option, 201), "cannot go on with 201", "leave that option out")
     for content in ("", "5", '{"src": "en"}'):
         (tmp_path / "run" / "settings.json").write_text(content)
         one_line(command(*base, "--resume"), tmp_path / "run", "settings.json")

@@ -87,7 +87,7 @@ def new_settings(options: dict) -> dict:
         "preset": options["preset"] or best["preset"],
         "vocab_size": options["vocab_size"] or best["vocab_size"],
         "model": {**best["model"], **given_fields(TransformerConfig, {**options, "vocab_size": None})},
-        "dropout_per_epoch": 0.0 if options.get("dropout") else best["dropout_per_epoch"],
+        "dropout_per_epoch": 0.0 if options.get("dropout") is not None else best["dropout_per_epoch"],
         "training": {**best["training"], **ends, **typed},
         "twins": [] if options["plain"] else None,  # None: to be chosen
     }
@@ -109,6 +109,7 @@ def resumed_settings(options: dict, explicit: set[str]) -> dict:
         raise ValueError(f"nothing to resume in {options['out']}: it has no settings.json")
     shape = settings["preset"], settings["vocab_size"]
     fixed = {**settings, **asdict(TransformerConfig.preset(*shape, **settings["model"]))}
+    fixed |= {name: vars(TrainingConfig(**settings["training"]))[name] for name in ("batch_tokens", "seed")}
     for name in sorted(k for k in explicit & fixed.keys() if options[k] != fixed[k]):
         change = f"{name} = {fixed[name]!r} and cannot go on with {options[name]!r}"
         raise ValueError(f"this run began with {change}; leave that option out")
