@@ -7,8 +7,7 @@ import torch
 from helpers import run, sentences, tiny_model, train
 
 from transformer_nbdev.corpora import load_pairs
-from transformer_nbdev.inference import BeamSearch
-from transformer_nbdev.search import forbid_repeats, log_probabilities
+from transformer_nbdev.search import _ListSearch, forbid_repeats, log_probabilities
 
 texts = [source for source, _ in sentences(30, seed=7)]
 
@@ -55,8 +54,6 @@ def test_a_list_holds_the_best_of_all(translator):
     "With a beam as wide as the vocabulary nothing that ends within two tokens can be missed."
     model = tiny_model(vocab_size=8)
     src = torch.tensor([[3, 4, 5, 2]])
-    from transformer_nbdev.search import _ListSearch
-
     search = _ListSearch(model, src, 2, 0, 8, 0.0, 8, 0)
     search.run()
     found = {tuple(i for i in row if i): value for row, value in
@@ -81,8 +78,6 @@ def test_no_n_tokens_come_twice(translator, n):
         grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
         return len(grams) - len(set(grams))
 
-    from transformer_nbdev.search import _ListSearch
-
     free, bound = (_ListSearch(model, src, 16, 16, 3, 0.0, 3, x) for x in (0, n))
     free.run(), bound.run()
     assert sum(repeats(row) for lists in free.lists.tolist() for row in lists) > 0
@@ -103,10 +98,6 @@ def test_what_is_forbidden():
 def test_options_out_of_range(translator, options):
     with pytest.raises(ValueError):
         translator.n_best(["one"], **options)
-
-
-def test_lists_leave_the_search_as_it_was():
-    assert "_finish" in vars(BeamSearch)
 
 
 def test_several_target_languages(tmp_path):
