@@ -40,7 +40,9 @@ def draw(record: dict) -> None:
                 x = below[t] + (above[i] - below[t]) * (3 * way**2 - 2 * way**3)
                 ax.plot(x, 0.16 + 0.68 * way, color=f"C{t}", lw=11 * weight, alpha=0.8, solid_capstyle="round")
     for i, piece in enumerate(source):
-        ax.text(above[i], 0.93, piece.strip(), ha="center", va="center", fontsize=14)
+        is_read = max(row[i] for row in record["weights"][: len(target)]) > 0.1
+        color = "black" if is_read else "0.6"
+        ax.text(above[i], 0.93, piece.strip(), ha="center", va="center", fontsize=14, color=color)
     for t, piece in enumerate(target):
         ax.text(below[t], 0.07, piece, ha="center", va="center", fontsize=14, color=f"C{t}")
     ax.set(xlim=(0, 1), ylim=(0, 1))

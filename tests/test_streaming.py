@@ -184,6 +184,13 @@ def test_a_stream_from_the_command_line_is_resumed_to_the_last_bit(corpus, tmp_p
     same_run(tmp_path / "whole", tmp_path / "cut")
 
 
+def test_one_tsv_cannot_serve_two_languages(tmp_path):
+    (tmp_path / "train.tsv").write_text("one\teins\n", encoding="utf-8")
+    assert len(open_corpus([str(tmp_path)], "train", "en", "de").sources[0]) == 1
+    with pytest.raises(ValueError, match="holds one pair of languages, not de,ko"):
+        open_corpus([str(tmp_path)], "train", "en", "de,ko")
+
+
 def test_weights_and_data_go_together(command, corpus, tmp_path):
     done = command("train", "--data", corpus, "--weight", "1", "--weight", "2", "--stream", "--out", tmp_path / "run")
     assert done.returncode == 1 and "2 weights for 1 sources" in done.stderr and not Path(tmp_path / "run").exists()

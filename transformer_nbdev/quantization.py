@@ -31,8 +31,8 @@ def eight_bits(weight: Tensor) -> tuple[Tensor, Tensor]:
 class _Int8:
     """What the 8-bit twins share: attributes `codes` `(d_out, d_in)` and `factors` `(d_out,)`.
 
-    Few rows read the codes, half the bytes of bfloat16; for many rows reading is not what takes the
-    time, and the rounded weight is there in bfloat16, too.
+    Few rows read the codes, half the bytes of bfloat16; for many that routine is slow, and the
+    rounded weight is there in bfloat16, too.
     """
 
     codes: Tensor
