@@ -4,6 +4,7 @@
     python run.py test            everything that must hold
     python run.py bench           ours beside others, about an hour
     python run.py readme          make README.md anew
+    python run.py site            the course as web pages, and the glass translator (needs Node.js)
 
 The first call makes the folder .venv; delete it and everything is as before.
 """
@@ -81,6 +82,12 @@ def bench() -> None:
         call(python, f"benchmarks/{script}")
 
 
+def site() -> None:
+    "The course as web pages."
+    pip_install("docs")
+    call(python, "docs/make_site.py")
+
+
 def main() -> None:
     "What the command line asks for."
     if sys.version_info < (3, 11):  # noqa: UP036  # this file has no syntax that an older one would not read
@@ -91,13 +98,14 @@ def main() -> None:
     task, *rest = sys.argv[1:] or [""]
     if task != "bench":
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-    if task not in ("lab", "test", "bench", "readme") or len(rest) > (task == "lab") or not all(map(str.isdigit, rest)):
+    known = task in ("lab", "test", "bench", "readme", "site")
+    if not known or len(rest) > (task == "lab") or not all(map(str.isdigit, rest)):
         sys.exit(__doc__)
     set_up()
     if task == "lab":
         lab(*map(int, rest))
-    elif task == "bench":
-        bench()
+    elif task in ("bench", "site"):
+        {"bench": bench, "site": site}[task]()
     else:
         call(python, {"test": ".ci/check.py", "readme": ".ci/readme.py"}[task])
 

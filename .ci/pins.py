@@ -14,7 +14,7 @@ from pathlib import Path
 
 root = Path(__file__).parent.parent
 path = root / "constraints.txt"
-extras = ["--extra=dev", "--extra=bench"]
+extras = ["--extra=dev", "--extra=bench", "--extra=docs"]
 pythons = ("3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0")
 systems = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc")
 

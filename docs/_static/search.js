@@ -1,0 +1,64 @@
+// The search field in the sidebar: sections of the course, best first, by MiniSearch. Nothing leaves the machine.
+const common = new Set(("a an and are as at be by can do does for from has have how i in is it its my of on or that the to " +
+  "was what when where which who why with you your").split(" "));
+const endings = /(isation|ization|ations?|ing|ness|ers?|ies|es|s|ed)$/;
+const root = () => new URL(document.querySelector(".course-search")?.dataset.root || "./", location.href);
+let engine;
+
+/** A word as it is looked up: small letters, without its ending; nothing for words that stand everywhere. */
+function term(word) {
+  word = word.toLowerCase();
+  return common.has(word) ? null : word.length > 4 ? word.replace(endings, "") : word.replace(/s$/, "");
+}
+
+async function start() {
+  const [{ default: MiniSearch }, sections] = await Promise.all([
+    import(new URL("_static/minisearch.js", root()).href),
+    fetch(new URL("_static/sections.json", root())).then((answer) => answer.json()),
+  ]);
+  const search = new MiniSearch({
+    fields: ["title", "page", "text"], storeFields: ["title", "page", "text", "weight"], idField: "url",
+    processTerm: term, tokenize: (text) => text.split(/[^\p{L}\p{N}√]+/u),
+  });
+  search.addAll(sections);
+  return search;
+}
+
+/** The sections that answer, best first. */
+window.courseSearch = async (question, limit = 8) => {
+  const search = await (engine ??= start());
+  return search.search(question, {
+    boost: { title: 3, page: 3 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
+    boostDocument: (_, __, { weight }) => weight,
+  }).slice(0, limit).map((hit) => ({ ...hit, url: hit.id }));
+};
+
+/** Some words of a text around the first that was found. */
+function excerpt({ text, match }) {
+  const found = Object.keys(match).map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
+  const from = Math.max(0, text.lastIndexOf(" ", Math.min(...found, text.length) - 40));
+  return (from ? "… " : "") + text.slice(from, from + 120).trim() + " …";
+}
+
+addEventListener("DOMContentLoaded", () => {
+  const field = document.getElementById("course-search"), hits = document.getElementById("course-hits");
+  if (!field) return;
+  let latest = 0;
+  field.addEventListener("input", async () => {
+    const asked = ++latest, question = field.value.trim();
+    const found = question ? await window.courseSearch(question) : [];
+    if (asked !== latest) return;
+    hits.replaceChildren(...found.map((hit) => {
+      const row = document.createElement("li"), link = document.createElement("a"), words = document.createElement("p");
+      link.href = new URL(hit.url.slice(1), root());
+      link.textContent = hit.page === hit.title ? hit.title : `${hit.page} › ${hit.title}`;
+      words.textContent = excerpt(hit);
+      row.append(link, words);
+      return row;
+    }));
+  });
+  field.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    hits.querySelector("a")?.click();
+  });
+});

@@ -1,0 +1,49 @@
+"""The reading site by Sphinx: the notebooks as stored, nothing executed, no request to another machine."""
+import logging
+import os
+import sys
+
+sys.path.insert(0, os.environ["COURSE_DOCS"])
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # of the social cards
+
+project = "Transformer, from nothing"
+author = "The transformer_nbdev authors"
+copyright = "2026 onwards, the transformer_nbdev authors"
+suppress_warnings = ["mystnb.unknown_mime_type"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx-mathjax-offline", "sphinx_sitemap",
+              "notfound.extension", "sphinxext.opengraph"]
+
+nb_execution_mode = "off"
+nb_code_prompt_hide = nb_code_prompt_show = "code"
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+myst_heading_slug_func = "make_site.slug"
+mathjax3_config = {"tex": {"inlineMath": [["\\(", "\\)"]], "displayMath": [["\\[", "\\]"]]}}
+
+html_theme = "furo"
+html_title = project
+html_baseurl = "https://transformer-nbdev.github.io/transformer_nbdev/"
+html_static_path = ["_static"]
+html_css_files = ["course.css"]
+html_js_files = ["search.js"]
+html_favicon = "_static/favicon.svg"
+html_copy_source = False
+html_theme_options = {
+    "source_repository": "https://github.com/transformer-nbdev/transformer_nbdev/",
+    "source_branch": "main",
+    "source_directory": "nbs/",
+    "light_css_variables": {"font-stack": "Charter, 'Bitstream Charter', Georgia, serif"},
+}
+html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
+                        "sidebar/scroll-end.html"]}
+templates_path = ["_templates"]
+sitemap_url_scheme = "{link}"
+notfound_urls_prefix = "/transformer_nbdev/"
+ogp_site_url = html_baseurl
+ogp_social_cards = {"enable": True, "line_color": "#0072B2"}
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "undoc-members": False, "show-inheritance": True}
+autodoc_class_signature = "separated"
+autodoc_typehints = "description"
+source_suffix = {".ipynb": "myst-nb", ".md": "myst-nb"}
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]

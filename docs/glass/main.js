@@ -1,0 +1,78 @@
+// The page: loads the model, keeps what the reader has chosen, translates anew when it changes.
+import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { Model } from "./model.js";
+import { read, write } from "./state.js";
+import { Ask, Beam, Bridge, Heads, Lens, Replay, Whole } from "./view.js";
+
+/** The cross-attention head that looks most clearly, each time at another word: the one to begin with. */
+function clearest(look, { layers, heads }) {
+  const words = look.source.indexOf("<<") + 1, end = look.source.length - 1;  // neither the tag nor the end is an answer
+  let best = ["", -1];
+  for (let layer = 0; layer < layers; layer++) {
+    for (let head = 0; head < heads; head++) {
+      const rows = look.cross_weights.at(layer, 0, head).rows().slice(0, -1).map((row) => row.data.subarray(words, end));
+      const seen = rows.map((row) => Math.max(...row)), places = new Set(rows.map((row, i) => row.indexOf(seen[i])));
+      const clear = seen.reduce((a, b) => a + b, 0) * places.size;
+      if (clear > best[1]) best = [`cross-${layer}-${head}`, clear];
+    }
+  }
+  return best[0];
+}
+
+function App({ model }) {
+  const [state, setState] = useState(read);
+  const [look, setLook] = useState(null);
+  const [error, setError] = useState("");
+  const change = (part) => setState((old) => ({ ...old, ...part }));
+  useEffect(() => write(state), [state]);
+  useEffect(() => {
+    const follow = () => setState(read());
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  useEffect(() => {
+    let current = true;
+    (async () => {
+      const gates = model.allHeads(model.about);
+      for (const name of state.mute.split(",").filter(Boolean)) {
+        const [kind, layer, head] = name.split("-");
+        gates[model.gate(kind, Number(layer), Number(head))] = 0;
+      }
+      const src = model.source(state.q, state.to);
+      if (src.length > 60) throw new Error("That is too long for a model that has only seen numbers.");
+      const whole = await model.look(src, await model.greedy(src));
+      const found = state.mute ? await model.look(src, await model.greedy(src, gates), gates) : whole;
+      if (current) setLook({ ...found, src, gates, wholeText: model.tokenizer.decode(whole.ids), map: clearest(whole, model.about) });
+      if (current) setError("");
+    })().catch((problem) => current && setError(problem.message));
+    return () => { current = false; };
+  }, [state.q, state.to, state.mute]);
+  const shared = { model, state, change, look };
+  return html`
+    <main>
+      <${Ask} ...${shared} error=${error} />
+      ${look && html`
+        <${Bridge} ...${shared} />
+        <${Heads} ...${shared} />
+        <${Whole} ...${shared} />
+        <${Lens} ...${shared} />
+        <${Beam} ...${shared} />
+        <${Replay} ...${shared} />`}
+    </main>
+    <footer>
+      This is the translator of <a href="../13_translation.html">chapter 13</a>, ${model.about.parameters.toLocaleString("en")} parameters,
+      trained for ${model.about.losses.at(-1)[0]} updates on the words of numbers. It runs here, in your browser; nothing you type leaves it.
+      How it is built: <a href="../index.html">the course</a>.
+    </footer>`;
+}
+
+const app = document.getElementById("app");
+try {
+  const model = await Model.load();
+  window.glass = model;  // for the tests, and for the curious
+  app.replaceChildren();
+  render(html`<${App} model=${model} />`, app);
+} catch (problem) {
+  app.querySelector("[role=status]").textContent = `The translator could not be loaded (${problem.message}). Try another browser.`;
+  throw problem;
+}

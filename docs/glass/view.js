@@ -1,0 +1,288 @@
+// What is seen: each part of the page is a function of the model, of what was computed, and of what was chosen.
+import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { kinds, logSoftmax, top } from "./model.js";
+import { sentence } from "./numbers.js";
+
+const titles = { encoder: "The English reads itself", decoder: "The writing reads itself", cross: "The writing reads the English" };
+const shown = (piece) => piece.replace(/^ /, "␣").replace("<eos>", "end").replace("<bos>", "begin");
+const percent = (p) => (p >= 0.995 ? "100" : p >= 0.0995 ? (100 * p).toFixed(0) : (100 * p).toFixed(1));
+const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** "cross-1-0" → its parts, with the maps and labels that belong to it. */
+function chosen(look, name) {
+  const [kind, layer, head] = (name || look.map).split("-");
+  const at = (part) => look[`${kind}_${part}`].at(Number(layer), 0, Number(head));
+  const rows = kind === "encoder" ? look.source : look.written, columns = kind === "decoder" ? look.read : look.source;
+  return { kind, layer: Number(layer), head: Number(head), at, rows, columns, weights: at("weights").rows().map((row) => row.data) };
+}
+
+export function Ask({ model, state, change, look, error }) {
+  const [text, setText] = useState(state.q);
+  useEffect(() => setText(state.q), [state.q]);
+  const go = (q, to = state.to) => change({ q, to, t: 0, s: -1, map: "" });
+  const examples = ["58074", "777", "21", "forty thousand and two", "234567"];
+  return html`
+    <header>
+      <h1>The glass translator</h1>
+      <p class="lead">A small Transformer writes numbers in German or Korean, and hides nothing. Type one, in digits or in English words.</p>
+      <form class="ask" onSubmit=${(event) => { event.preventDefault(); go(text); }}>
+        <label class="hidden" for="q">A number</label>
+        <input id="q" value=${text} onInput=${(event) => setText(event.target.value)} autocomplete="off" maxlength="120" />
+        <fieldset><legend class="hidden">Into</legend>
+          ${[["de", "German"], ["ko", "Korean"]].map(([to, name]) => html`
+            <label><input type="radio" name="to" checked=${state.to === to} onChange=${() => go(text, to)} /><span>${name}</span></label>`)}
+        </fieldset>
+        <button>Translate</button>
+      </form>
+      <p class="examples">Try ${examples.map((q) => html`<button type="button" onClick=${() => go(q)}>${q}</button> `)}
+        <small>(it learned numbers below 100,000; what does it make of the last one?)</small></p>
+      ${error && html`<p role="alert">${error}</p>`}
+    </header>`;
+}
+
+/** The English on the left, the translation on the right, the weights of one head between them. */
+export function Bridge({ model, state, change, look }) {
+  const [done, setDone] = useState(look.written.length);
+  useEffect(() => {
+    if (calm()) return setDone(look.written.length);
+    setDone(0);
+    const timer = setInterval(() => setDone((n) => (n < look.written.length ? n + 1 : (clearInterval(timer), n))), 260);
+    return () => clearInterval(timer);
+  }, [look]);
+  const name = (state.map || look.map).startsWith("cross") ? state.map || look.map : look.map;
+  const { weights, layer, head } = chosen(look, name);
+  const row = 38, height = row * Math.max(look.source.length, look.written.length);
+  const y = (i, n) => height / 2 + (i - (n - 1) / 2) * row;
+  const t = Math.min(state.t, look.written.length - 1);
+  const text = model.tokenizer.decode(look.ids);
+  return html`
+    <section aria-labelledby="writes">
+      <h2 id="writes" class="hidden">The translation</h2>
+      <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
+      <p class="caption">It writes from top to bottom, one piece at a time. A line shows where it looks while it writes a piece, the wider the more:
+        head ${head + 1} of layer ${layer + 1}. Choose a piece on the right.</p>
+      <div class="bridge" style=${`height:${height}px`}>
+        <ol class="from" aria-label="English pieces">${look.source.map((piece, i) => html`
+          <li style=${`top:${y(i, look.source.length) - row / 2}px`}><span style=${`--w:${weights[t]?.[i] ?? 0}`}>${shown(piece)}</span></li>`)}</ol>
+        <svg viewBox="0 0 100 ${height}" preserveAspectRatio="none" aria-hidden="true">
+          ${weights.slice(0, done).flatMap((line, j) => Array.from(line, (w, i) => w > 0.02 && html`
+            <path class=${j === t ? "strong" : ""} stroke-width=${Math.max(0.6, 12 * w)}
+              d="M0 ${y(i, look.source.length)} C50 ${y(i, look.source.length)} 50 ${y(j, look.written.length)} 100 ${y(j, look.written.length)}" />`))}
+        </svg>
+        <ol class="to" aria-label="Pieces written">${look.written.map((piece, j) => html`
+          <li class=${j < done ? "" : "unwritten"} style=${`top:${y(j, look.written.length) - row / 2}px`}>
+            <button aria-pressed=${j === t} onClick=${() => change({ t: j })} lang=${state.to}>${shown(piece)}</button></li>`)}</ol>
+      </div>
+    </section>`;
+}
+
+/** A map without words. */
+const Small = ({ weights }) => html`
+  <svg viewBox="0 0 ${weights[0].length} ${weights.length}" preserveAspectRatio="none" aria-hidden="true">
+    ${weights.flatMap((line, j) => Array.from(line, (w, i) => w > 0.03 && html`<rect x=${i} y=${j} width="1" height="1" opacity=${w} />`))}
+  </svg>`;
+
+/** All heads, each a small map; one of them large; the sum behind a cell of it. */
+export function Heads({ model, state, change, look }) {
+  const { layers, heads } = model.about;
+  const name = state.map || look.map, muted = state.mute.split(",").filter(Boolean);
+  const mute = (which) => change({ mute: (muted.includes(which) ? muted.filter((x) => x !== which) : [...muted, which]).join(",") });
+  return html`
+    <section aria-labelledby="heads">
+      <h2 id="heads">Where every head looks</h2>
+      <p class="caption">${3 * layers * heads} heads, ${layers} layers of each kind. A row of a map belongs to a piece of English, or to the piece that is being written; a column to what it looks at.
+        Choose a map to see it large. Silence a head, and see what breaks.</p>
+      <div class="kinds">${kinds.map((kind) => html`
+        <div><h3>${titles[kind]}</h3>
+          ${Array.from({ length: layers }, (_, layer) => html`
+            <div class="layer" role="group" aria-label="layer ${layer + 1}">${Array.from({ length: heads }, (_, head) => {
+              const which = `${kind}-${layer}-${head}`, off = muted.includes(which);
+              return html`
+                <div class=${`head ${off ? "off" : ""}`}>
+                  <button class="map" aria-pressed=${which === name} aria-label="layer ${layer + 1}, head ${head + 1}"
+                    onClick=${() => change({ map: which, s: -1 })}><${Small} weights=${chosen(look, which).weights} /></button>
+                  <label><input type="checkbox" checked=${!off} onChange=${() => mute(which)}
+                    aria-label="layer ${layer + 1}, head ${head + 1} of ${kind} speaks" />${layer + 1}.${head + 1}</label>
+                </div>`;
+            })}</div>`)}
+        </div>`)}
+      </div>
+      <div class="near"><${Large} ...${{ state, change, look, name }} /><${Sum} ...${{ state, look, name }} /></div>
+    </section>`;
+}
+
+function place(state, look, map) {
+  const t = Math.max(0, Math.min(state.t, map.rows.length - 1));
+  const line = map.weights[t];
+  return { t, s: state.s >= 0 && state.s < line.length ? state.s : line.indexOf(Math.max(...line)) };
+}
+
+function Large({ state, change, look, name }) {
+  const map = chosen(look, name), { t, s } = place(state, look, map);
+  const move = (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = [t + step[0], s + step[1]];
+    if (map.rows[next[0]] === undefined || map.columns[next[1]] === undefined) return;
+    change({ t: next[0], s: next[1] });
+    event.currentTarget.querySelector(`[data-cell="${next}"]`)?.focus();
+  };
+  return html`
+    <div class="scroll"><table class="large" role="grid" aria-label="Attention weights, per cent" onKeyDown=${move}>
+      <thead><tr><th></th>${map.columns.map((piece) => html`<th scope="col"><span>${shown(piece)}</span></th>`)}</tr></thead>
+      <tbody>${map.rows.map((piece, j) => html`<tr class=${j === t ? "here" : ""}><th scope="row">${shown(piece)}</th>
+        ${Array.from(map.weights[j], (w, i) => html`
+          <td role="gridcell" tabindex=${j === t && i === s ? 0 : -1} data-cell="${j},${i}" aria-selected=${j === t && i === s}
+            aria-label="${shown(piece)} looks at ${shown(map.columns[i])}: ${percent(w)} per cent"
+            style=${`--w:${w}`} class=${w > 0.5 ? "dark" : ""} onClick=${() => change({ t: j, s: i })}>${w >= 0.005 ? percent(w) : ""}</td>`)}</tr>`)}
+      </tbody></table></div>`;
+}
+
+/** query · key → score → weight → value, in numbers. */
+function Sum({ state, look, name }) {
+  const map = chosen(look, name), { t, s } = place(state, look, map);
+  const query = map.at("queries").at(t).data, key = map.at("keys").at(s).data, value = map.at("values").at(s).data;
+  const products = Array.from(query, (q, i) => q * key[i]), dot = products.reduce((a, b) => a + b, 0);
+  const scores = map.at("keys").rows().map(({ data }) => Array.from(query, (q, i) => q * data[i]).reduce((a, b) => a + b, 0) / Math.sqrt(query.length));
+  const hidden = map.kind === "decoder" && s > t, largest = Math.max(...products.map(Math.abs));
+  const norm = (v) => Math.hypot(...v);
+  return html`
+    <div class="sum">
+      <h3>The sum behind the cell</h3>
+      <p><b>${shown(map.rows[t])}</b> asks, <b>${shown(map.columns[s])}</b> answers. Query times key, in ${query.length} coordinates:</p>
+      <svg class="bars" viewBox="0 -1.05 ${products.length} 2.1" preserveAspectRatio="none" role="img" aria-label="products of query and key">
+        ${products.map((x, i) => html`<rect x=${i + 0.1} width="0.8" y=${x > 0 ? -x / largest : 0} height=${Math.abs(x) / largest} class=${x > 0 ? "plus" : "minus"} />`)}
+      </svg>
+      <table class="steps"><tbody>
+        <tr><th>sum, q · k</th><td>${dot.toFixed(2)}</td></tr>
+        <tr><th>score, over √${query.length}</th><td>${scores[s].toFixed(2)}</td></tr>
+        ${hidden
+          ? html`<tr><th>weight</th><td>0: later pieces are hidden</td></tr>`
+          : html`<tr><th>weight, the share of e<sup>${scores[s].toFixed(2)}</sup> in the row</th><td>${percent(map.weights[t][s])} %</td></tr>`}
+        <tr><th>value handed over: length ${norm(value).toFixed(2)}, times weight</th><td>${(norm(value) * map.weights[t][s]).toFixed(2)}</td></tr>
+      </tbody></table>
+    </div>`;
+}
+
+/** What silencing has done. */
+export function Whole({ model, state, change, look }) {
+  if (!state.mute) return null;
+  const text = model.tokenizer.decode(look.ids), n = state.mute.split(",").length;
+  return html`
+    <section class="broken" aria-live="polite">
+      <p>${n} head${n > 1 ? "s" : ""} silent. ${text === look.wholeText ? "The translation holds." : html`It was <b lang=${state.to}>${look.wholeText}</b>, now it is <b lang=${state.to}>${text || "nothing"}</b>.`}
+        <button onClick=${() => change({ mute: "" })}>Let all speak</button></p>
+    </section>`;
+}
+
+/** What the residual stream would say if the layers ended here; and the choice at the end, at a temperature. */
+export function Lens({ model, state, change, look }) {
+  const t = Math.min(state.t, look.written.length - 1);
+  const stages = ["embedding", ...Array.from({ length: model.about.layers }, (_, i) =>
+    ["own words", "the English", "feed-forward"].map((what) => `layer ${i + 1}: ${what}`)).flat()];
+  const logits = stages.map((_, i) => look.logits.at(i, 0, t).data);
+  const choice = logSoftmax(logits.at(-1), state.temp).map(Math.exp), best = top(choice, 8);
+  return html`
+    <section aria-labelledby="lens">
+      <h2 id="lens">How “${shown(look.written[t])}” comes about</h2>
+      <p class="caption">The vector that becomes this piece, read by the output layer after each step: what would be written if the model ended there?</p>
+      <div class="near">
+        <div class="scroll"><table class="lens"><tbody>${logits.map((row, i) => {
+          const p = logSoftmax(row).map(Math.exp);
+          return html`<tr><th scope="row">${stages[i]}</th>${top(p, 3).map((id) => html`
+            <td style=${`--w:${p[id]}`} class=${p[id] > 0.5 ? "dark" : ""}><span lang=${state.to}>${shown(model.tokenizer.piece(id))}</span> <small>${percent(p[id])} %</small></td>`)}</tr>`;
+        })}</tbody></table></div>
+        <div class="choice">
+          <label for="temp">Temperature <output>${state.temp.toFixed(1)}</output></label>
+          <input id="temp" type="range" min="0.2" max="3" step="0.1" value=${state.temp} onInput=${(event) => change({ temp: Number(event.target.value) })} />
+          <ol>${best.map((id) => html`<li><span lang=${state.to}>${shown(model.tokenizer.piece(id))}</span>
+            <i style=${`width:${100 * choice[id]}%`}></i><small>${percent(choice[id])} %</small></li>`)}</ol>
+        </div>
+      </div>
+    </section>`;
+}
+
+/** The tree of a beam search: a column a step, the best above. */
+export function Beam({ model, state, change, look }) {
+  const [tree, setTree] = useState(null), [step, setStep] = useState(99);
+  useEffect(() => {
+    let current = true;
+    model.beam(look.src, state.beam, 0.6, look.gates).then((found) => current && (setTree(found), setStep(99)));
+    return () => { current = false; };
+  }, [look, state.beam]);
+  const drawn = useMemo(() => {
+    if (!tree) return null;
+    const kept = new Set();
+    for (let id = tree.winner; id >= 0; id = tree.nodes[id].parent) kept.add(id);
+    const columns = [];
+    for (const node of tree.nodes) (columns[node.depth] ??= []).push(node);
+    const at = new Map(columns.flatMap((column) => column.map((node, rank) => [node.id, [node.depth * 172 + 10, rank * 30 + 22]])));
+    return { kept, columns, at, width: columns.length * 172 + 10, height: Math.max(...columns.map((c) => c.length)) * 30 + 14 };
+  }, [tree]);
+  if (!drawn) return null;
+  const now = Math.min(step, drawn.columns.length - 1);
+  const visible = tree.nodes.filter((node) => node.depth <= now);
+  const alive = (node) => (node.fate === "open" && node.depth < now ? visible.some((x) => x.parent === node.id && x.fate !== "dropped") : node.fate !== "dropped");
+  return html`
+    <section aria-labelledby="beam">
+      <h2 id="beam">What else it might have written</h2>
+      <p class="caption">Beam search keeps the ${state.beam === 1 ? "best beginning" : `${state.beam} best beginnings`} at each step, and lets the others die.
+        A number is log P so far. Bold: the winner, <b lang=${state.to}>${model.tokenizer.decode(tree.best)}</b>.</p>
+      <p class="sliders">
+        <label>Beginnings kept <output>${state.beam}</output>
+          <input type="range" min="1" max="8" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
+        <label>Step <output>${now}</output>
+          <input type="range" min="0" max=${drawn.columns.length - 1} value=${now} onInput=${(event) => setStep(Number(event.target.value))} /></label>
+      </p>
+      <div class="scroll" tabindex="0" role="region" aria-label="The tree of beam search"><svg class="tree" width=${drawn.width} height=${drawn.height}>
+        ${visible.filter((node) => node.parent >= 0).map((node) => {
+          const [[x0, y0], [x1, y1]] = [drawn.at.get(node.parent), drawn.at.get(node.id)];
+          return html`<path class=${`${drawn.kept.has(node.id) && now + 1 === drawn.columns.length ? "won" : alive(node) ? "" : "dead"}`}
+            d="M${x0 + 128} ${y0} C${x0 + 150} ${y0} ${x1 - 22} ${y1} ${x1} ${y1}" />`;
+        })}
+        ${visible.map((node) => {
+          const [x, y] = drawn.at.get(node.id), won = drawn.kept.has(node.id) && now + 1 === drawn.columns.length;
+          return html`<g class=${won ? "won" : alive(node) ? node.fate : "dead"} transform="translate(${x} ${y})">
+            <rect x="0" y="-12" width="128" height="24" rx="6" />
+            <text x="6" y="4" lang=${state.to}>${shown(model.tokenizer.piece(node.token)).slice(0, 12)}</text>
+            <text x="123" y="4" class="total">${node.parent < 0 ? "" : node.total.toFixed(1)}</text></g>`;
+        })}
+      </svg></div>
+    </section>`;
+}
+
+/** The same sentences by the model as it was while it learned. */
+export function Replay({ model, state, change }) {
+  const { replay, replayed, losses } = model.about;
+  const [which, setWhich] = useState(0);
+  const n = state.step < 0 ? replay.length - 1 : Math.min(state.step, replay.length - 1), frame = replay[n];
+  const { to, text, right, source } = replayed[which];
+  const last = losses.at(-1)[0], worst = Math.max(...losses.map(([, loss]) => loss));
+  const x = (step) => (300 * step) / last, y = (loss) => 84 - (80 * loss) / worst;
+  return html`
+    <section aria-labelledby="learned">
+      <h2 id="learned">How it learned</h2>
+      <p class="caption">The same model after a few updates, and after more. Move the slider: when does attention find the English, and when does the German come right?</p>
+      <p class="sliders"><label>Number <select onChange=${(event) => setWhich(Number(event.target.value))}>
+          ${replayed.map((row, i) => html`<option value=${i}>${row.number.toLocaleString("en")} → ${row.to === "de" ? "German" : "Korean"}</option>`)}</select></label>
+        <label>Updates <output>${frame.step}</output>
+          <input type="range" min="0" max=${replay.length - 1} value=${n} onInput=${(event) => change({ step: Number(event.target.value) })} /></label></p>
+      <div class="near even">
+        <div>
+          <p class="result small" lang=${to}>${frame.written[which] || "(nothing)"}</p>
+          <p class="caption">${frame.written[which] === text ? "right" : html`should be <b lang=${to}>${text}</b>`}</p>
+          <svg class="curve" viewBox="-4 0 312 90" role="img" aria-label="loss while training: ${frame.step} updates">
+            <polyline points=${losses.map(([step, loss]) => `${x(step)},${y(loss)}`).join(" ")} />
+            <circle cx=${x(frame.step)} cy=${y((losses.find(([step]) => step >= frame.step) ?? losses.at(-1))[1])} r="4" />
+            <text x="300" y="12" text-anchor="end">loss, ${last} updates</text>
+          </svg>
+        </div>
+        <div class="scroll"><table class="large still" aria-label="cross-attention of the last layer, mean of its heads">
+          <thead><tr><th></th>${source.map((piece) => html`<th scope="col"><span>${shown(piece)}</span></th>`)}<th scope="col"><span>end</span></th></tr></thead>
+          <tbody>${frame.maps[which].map((line, j) => html`<tr><th scope="row" lang=${to}>${shown(right[j] ?? "<eos>")}</th>
+            ${line.map((w) => html`<td style=${`--w:${w}`}></td>`)}</tr>`)}</tbody>
+        </table></div>
+      </div>
+    </section>`;
+}

@@ -1,0 +1,186 @@
+"""Make the reading site in `docs/_build/site`: `python run.py site`, or `make site`.
+
+The notebooks become pages as they are stored; nothing is executed. The search reads an index of their sections, and the
+glass translator gets a model, which is trained once.
+"""
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from bs4 import BeautifulSoup
+
+docs = Path(__file__).resolve().parent
+root, build = docs.parent, docs / "_build"
+source, site = build / "source", build / "site"
+parts = {  # of the first page's map, by the beginnings of names
+    "I. From words to vectors": "00 01 02",
+    "II. Attention": "03 04 05 06",
+    "III. Learning": "07 08 09 10",
+    "IV. A translator": "11 12 13 14",
+    "Elsewhere, and faster": "15 16 17",
+    "Tools": "A B C D E",
+}
+directive = re.compile(r"#\|\s*(export|hide|default_exp\b.*)\n?|# NBVAL_IGNORE_OUTPUT\n?")
+
+
+mended = {  # for people who use the keyboard or a screen reader
+    'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
+    '<summary aria-label="Toggle hidden content">': "<summary>",
+    "<pre>": '<pre tabindex="0">',
+}
+
+
+def slug(heading: str) -> str:
+    "The fragment of a heading, as JupyterLab makes it: the notebooks link to each other by these."
+    return heading.replace(" ", "-")
+
+
+def as_page(notebook: dict) -> dict:
+    "The notebook without what only the machinery reads; what is folded there is folded here."
+    cells = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            if "#| hide" in text or "google.colab" in text:
+                continue
+            text = directive.sub("", text)
+            if cell["metadata"].get("jupyter", {}).get("source_hidden"):
+                cell["metadata"] = {"tags": ["hide-input"]}
+            widget = "application/vnd.jupyter.widget-view+json"  # a picture of it follows in the notebook
+            cell["outputs"] = [output for output in cell["outputs"] if widget not in output.get("data", {})]
+        if text.strip():
+            cells.append({**cell, "source": text})
+    notebook["metadata"].pop("widgets", None)
+    return {**notebook, "cells": cells}
+
+
+def toctree(names: list[str], caption: str = "", *options: str) -> str:
+    "What Sphinx makes the sidebar from."
+    lines = [*([f":caption: {caption}"] if caption else []), *options, "", *names]
+    return "\n".join(["```{toctree}", *lines, "```", ""])
+
+
+def write_reference(names: list[str]) -> None:
+    "A page for each module, from its docstrings."
+    (source / "reference").mkdir()
+    modules = {name.partition("_")[2]: name for name in names}
+    modules = {x: name for x, name in modules.items() if (root / "transformer_nbdev" / f"{x}.py").is_file()}
+    for module, name in modules.items():
+        text = f"# {module}\n\nDerived and tested in [{name}](../{name}.ipynb).\n\n"
+        text += f"```{{eval-rst}}\n.. automodule:: transformer_nbdev.{module}\n```\n"
+        (source / "reference" / f"{module}.md").write_text(text, encoding="utf-8")
+    text = "# Reference\n\nEvery module of the package, with what it promises.\n\n"
+    text += toctree([*modules], "", ":maxdepth: 1")
+    (source / "reference" / "index.md").write_text(text, encoding="utf-8")
+
+
+def prepare() -> None:
+    "Write what Sphinx reads."
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    names = [path.stem for path in sorted((root / "nbs").glob("*.ipynb"))]
+    for name in names:
+        page = as_page(json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8")))
+        if name == "index":
+            trees = [
+                toctree([one for one in names if one.split("_")[0] in starts.split()], part, ":hidden:")
+                for part, starts in parts.items()
+            ]
+            trees.append(toctree(["reference/index"], "The package", ":hidden:"))
+            contents = {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": "\n".join(trees)}
+            page["cells"].append(contents)
+        (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
+    write_reference(names)
+    for path in (root / "nbs" / "first_look.png", docs / "conf.py"):
+        shutil.copy(path, source)
+    for folder in ("_static", "_templates"):
+        shutil.copytree(docs / folder, source / folder)
+
+
+def sections() -> list[dict]:
+    "Each section of the pages with its own text, code and subsections left out: what the search finds."
+    found = []
+    for path in sorted(site.glob("*.html")):
+        if path.stem in ("genindex", "search", "404"):
+            continue
+        page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        for section in page.select("article section[id]"):
+            for part in section.select("a.headerlink, div.cell_input, details summary"):
+                part.extract()
+            heading = section.find(re.compile("^h[1-4]$"), recursive=False)
+            own = [part for part in section.children if part.name not in (None, "section", heading.name)]
+            title, whole = (x.get_text(" ", strip=True) for x in (heading, page.h1))
+            aside = "deeper" in title or section["id"] == "exercises" or section.find_parent("section", id="exercises")
+            found.append({
+                "url": f"/{path.name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
+                "text": " ".join(" ".join(part.get_text(" ").split()) for part in own),
+            })
+    return found
+
+
+def mend_pages() -> None:
+    "Give the pages what the generator leaves out."
+    for path in site.rglob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        for old, new in mended.items():
+            page = page.replace(old, new)
+        path.write_text(page, encoding="utf-8")
+
+
+def from_npm() -> Path:
+    "The folder of what npm brings."
+    if not (docs / "node_modules").is_dir():
+        if not shutil.which("npm"):
+            sys.exit("npm is needed for the search and the glass translator: install Node.js 20 or newer")
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=docs, check=True)
+    return docs / "node_modules"
+
+
+def add_search(packages: Path) -> None:
+    "The index of sections, and the library that searches it."
+    (site / "_static" / "sections.json").write_text(json.dumps(sections(), ensure_ascii=False), encoding="utf-8")
+    shutil.copy(packages / "minisearch" / "dist" / "es" / "index.js", site / "_static" / "minisearch.js")
+
+
+def add_glass(packages: Path) -> None:
+    "The glass translator: its files, what it takes from npm, and its model."
+    maker, made, place = docs / "glass" / "make_model.py", build / "model", site / "glass"
+    stamp = hashlib.sha256(maker.read_bytes()).hexdigest()
+    if not (made / "stamp").exists() or (made / "stamp").read_text() != stamp:
+        print("training the model of the glass translator: about three minutes, once", flush=True)
+        subprocess.run([sys.executable, str(maker), str(made)], cwd=root, check=True)
+        (made / "stamp").write_text(stamp)
+    shutil.copytree(docs / "glass", place, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for name in ("model.onnx.gz", "model.json"):
+        shutil.copy(made / name, place)
+    vendor, runtime = place / "vendor", packages / "onnxruntime-web" / "dist"
+    vendor.mkdir()
+    shutil.copy(packages / "htm" / "preact" / "standalone.module.js", vendor / "preact.js")
+    for name in ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs"):
+        shutil.copy(runtime / name, vendor)
+    wasm = (runtime / "ort-wasm-simd-threaded.wasm").read_bytes()
+    (vendor / "ort.wasm.gz").write_bytes(gzip.compress(wasm, mtime=0))
+
+
+def main() -> None:
+    "All of it."
+    prepare()
+    shutil.rmtree(site, ignore_errors=True)
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", str(source), str(site)]
+    if subprocess.run(sphinx, env={**os.environ, "COURSE_DOCS": str(docs)}).returncode:
+        sys.exit("Sphinx has complained: a warning is an error here")
+    mend_pages()
+    packages = from_npm()
+    add_search(packages)
+    add_glass(packages)
+    print(f"{sum(1 for _ in site.rglob('*.html'))} pages: {site / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()
