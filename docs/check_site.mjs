@@ -11,11 +11,13 @@ const server = await serve(site), browser = await launch();
 const pages = ["", "reference/", "glass/"].flatMap((folder) =>
   readdirSync(`${site}/${folder}`).filter((name) => name.endsWith(".html")).map((name) => folder + name));
 
+const rendered = () => [...document.querySelectorAll(".math")].every((formula) => formula.querySelector("mjx-container"));
 const ids = new Map(), links = new Map();
 for (const name of pages) {
   for (const width of [1280, 390]) {
     const { page, complaints } = await open(browser, server.address, { width, height: 900 });
-    await page.goto(`${server.address}/${name}`, { waitUntil: "networkidle" });
+    await page.goto(`${server.address}/${name}`);
+    await page.waitForFunction(rendered, null, { timeout: 20_000 }).catch(() => {});  // if not, it is counted below
     if (name.startsWith("glass")) await page.waitForSelector(".tree");
     const seen = await page.evaluate(() => ({
       wide: document.documentElement.scrollWidth - innerWidth,

@@ -32,7 +32,9 @@ html_theme_options = {
     "source_repository": "https://github.com/transformer-nbdev/transformer_nbdev/",
     "source_branch": "main",
     "source_directory": "nbs/",
-    "light_css_variables": {"font-stack": "Charter, 'Bitstream Charter', Georgia, serif"},
+    "light_css_variables": {
+        "font-stack": "Charter, 'Bitstream Charter', Georgia, serif", "code-font-size": "80%", "content-width": "50em",
+    },
 }
 html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
                         "sidebar/scroll-end.html"]}

@@ -42,7 +42,7 @@ def slug(heading: str) -> str:
 
 
 def as_page(notebook: dict) -> dict:
-    "The notebook without what only the machinery reads; what is folded there is folded here."
+    "The notebook without what only the machinery reads; what is folded there, and imports, are folded here."
     cells = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
@@ -50,7 +50,8 @@ def as_page(notebook: dict) -> dict:
             if "#| hide" in text or "google.colab" in text:
                 continue
             text = directive.sub("", text)
-            if cell["metadata"].get("jupyter", {}).get("source_hidden"):
+            imports = text.startswith(("import ", "from ")) and not cell["outputs"]
+            if imports or cell["metadata"].get("jupyter", {}).get("source_hidden"):
                 cell["metadata"] = {"tags": ["hide-input"]}
             widget = "application/vnd.jupyter.widget-view+json"  # a picture of it follows in the notebook
             cell["outputs"] = [output for output in cell["outputs"] if widget not in output.get("data", {})]
