@@ -5,6 +5,7 @@
     python run.py bench           ours beside others, about an hour
     python run.py readme          make README.md anew
     python run.py site            the course as web pages, and the glass translator (needs Node.js)
+    python run.py book            the same, and as one PDF (needs Chromium or Chrome, too)
 
 The first call makes the folder .venv; delete it and everything is as before.
 """
@@ -82,10 +83,10 @@ def bench() -> None:
         call(python, f"benchmarks/{script}")
 
 
-def site() -> None:
+def site(*options: str) -> None:
     "The course as web pages."
     pip_install("docs")
-    call(python, "docs/make_site.py")
+    call(python, "docs/make_site.py", *options)
 
 
 def main() -> None:
@@ -98,14 +99,16 @@ def main() -> None:
     task, *rest = sys.argv[1:] or [""]
     if task != "bench":
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-    known = task in ("lab", "test", "bench", "readme", "site")
+    known = task in ("lab", "test", "bench", "readme", "site", "book")
     if not known or len(rest) > (task == "lab") or not all(map(str.isdigit, rest)):
         sys.exit(__doc__)
     set_up()
     if task == "lab":
         lab(*map(int, rest))
-    elif task in ("bench", "site"):
-        {"bench": bench, "site": site}[task]()
+    elif task == "bench":
+        bench()
+    elif task in ("site", "book"):
+        site(*["--book"] * (task == "book"))
     else:
         call(python, {"test": ".ci/check.py", "readme": ".ci/readme.py"}[task])
 

@@ -1,8 +1,9 @@
-// Every page of the site in a real browser, wide and narrow; the links; the thirty questions.
+// Every page of the site in a real browser, wide and narrow; the links; what loading costs; the thirty questions.
 //     node check_site.mjs SITE [SCREENSHOTS]
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
-import { launch, open, serve } from "./serve.mjs";
+import { gzipSync } from "node:zlib";
+import { launch, open, serve, under } from "./serve.mjs";
 
 const [site, photographs] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -12,46 +13,86 @@ const pages = ["", "reference/", "glass/"].flatMap((folder) =>
   readdirSync(`${site}/${folder}`).filter((name) => name.endsWith(".html")).map((name) => folder + name));
 
 const rendered = () => [...document.querySelectorAll(".math")].every((formula) => formula.querySelector("mjx-container"));
+const settled = (page) => page.waitForFunction(rendered, null, { timeout: 20_000 }).catch(() => {});  // if not, it is counted below
 const ids = new Map(), links = new Map();
-for (const name of pages) {
+
+/** One page, wide, then narrow. */
+async function look(name) {
+  const { page, complaints } = await open(browser, server.address);
+  await page.goto(`${server.address}/${name}`);
+  await settled(page);
+  if (name.startsWith("glass")) await page.waitForSelector(".tree");
+  const seen = await page.evaluate(() => ({
+    raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector("mjx-container")).length,
+    ids: [...document.querySelectorAll("[id], a[name]")].map((x) => x.id || x.name),
+    links: [...document.querySelectorAll("a[href]")].map((x) => x.href),
+  }));
+  must(!seen.raw, `${name}: ${seen.raw} formulas not rendered`);
+  ids.set(name, new Set(seen.ids));
+  links.set(name, seen.links);
   for (const width of [1280, 390]) {
-    const { page, complaints } = await open(browser, server.address, { width, height: 900 });
-    await page.goto(`${server.address}/${name}`);
-    await page.waitForFunction(rendered, null, { timeout: 20_000 }).catch(() => {});  // if not, it is counted below
-    if (name.startsWith("glass")) await page.waitForSelector(".tree");
-    const seen = await page.evaluate(() => ({
-      wide: document.documentElement.scrollWidth - innerWidth,
-      raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector("mjx-container")).length,
-      ids: [...document.querySelectorAll("[id], a[name]")].map((x) => x.id || x.name),
-      links: [...document.querySelectorAll("a[href]")].map((x) => x.href),
-    }));
-    must(seen.wide <= 0, `${name} at ${width}: ${seen.wide} px too wide`);
-    must(!seen.raw, `${name}: ${seen.raw} formulas not rendered`);
-    if (width === 1280) {
-      ids.set(name, new Set(seen.ids));
-      links.set(name, seen.links);
-      if (!name.startsWith("reference")) {
-        await page.addScriptTag({ content: axe });
-        const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-        for (const { id, impact, nodes } of violations.filter(({ impact }) => ["serious", "critical"].includes(impact))) {
-          failures.push(`${name}: axe ${impact} ${id}, ${nodes.length} times: ${nodes[0].html.slice(0, 120)}`);
-        }
-      }
-    }
+    await page.setViewportSize({ width, height: 900 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    must(wide <= 0, `${name} at ${width}: ${wide} px too wide`);
     if (photographs) await page.screenshot({ path: `${photographs}/${name.replaceAll("/", "_")}.${width}.png`, fullPage: true });
-    for (const complaint of complaints) failures.push(`${name} at ${width}: ${complaint}`);
-    await page.close();
   }
+  if (!name.startsWith("reference/") || name === "reference/attention.html") {  // they are made alike
+    await page.addScriptTag({ content: axe });
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+    for (const { id, impact, nodes } of violations.filter(({ impact }) => ["serious", "critical"].includes(impact))) {
+      failures.push(`${name}: axe ${impact} ${id}, ${nodes.length} times: ${nodes[0].html.slice(0, 120)}`);
+    }
+  }
+  for (const complaint of complaints) failures.push(`${name}: ${complaint}`);
+  await page.close();
 }
+
+/** What a visitor waits for: the largest paint in seconds, how far things jump, kilobytes gzipped without pictures. */
+async function cost(name) {
+  const { page } = await open(browser, server.address);
+  const loaded = [];
+  page.on("response", (answer) => answer.request().resourceType() !== "image" && loaded.push(answer.body()));
+  await page.goto(`${server.address}/${name}`);
+  await settled(page);
+  const { paint, shift } = await page.evaluate(() => new Promise((done) => {
+    let paint = 0, shift = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((x) => (paint = x.startTime / 1000))).observe({ type: "largest-contentful-paint", buffered: true });
+    new PerformanceObserver((list) => list.getEntries().forEach((x) => (shift += x.value))).observe({ type: "layout-shift", buffered: true });
+    setTimeout(() => done({ paint, shift }), 1000);
+  }));
+  const kilobytes = (await Promise.all(loaded)).reduce((sum, body) => sum + gzipSync(body).length, 0) / 1000;
+  await page.close();
+  console.log(`${name}: largest paint ${paint.toFixed(2)} s, layout shift ${shift.toFixed(3)}, ${kilobytes.toFixed(0)} kB gzipped without pictures`);
+  must(paint > 0 && paint <= 1.5 && shift <= 0.05 && kilobytes <= 600, `${name} costs too much`);
+}
+
+for (const name of ["index.html", "03_attention.html"]) await cost(name);
+const waiting = [...pages];
+await Promise.all([1, 2].map(async () => {
+  while (waiting.length) await look(waiting.shift());
+}));
 
 for (const [name, targets] of links) {
   for (const target of new Set(targets.filter((target) => target.startsWith(server.address)))) {
-    const url = new URL(target), path = url.pathname.slice(1) || "index.html", id = decodeURIComponent(url.hash.slice(1));
+    const url = new URL(target), path = url.pathname.slice(under.length + 1) || "index.html", id = decodeURIComponent(url.hash.slice(1));
     if (!path.endsWith(".html")) continue;
     must(ids.has(path), `${name}: no page ${path}`);
     if (id && !path.startsWith("glass")) must(!ids.has(path) || ids.get(path).has(id), `${name}: nothing at ${path}#${id}`);
   }
 }
+
+const states = new Set([...links.values()].flat().filter((link) => link.startsWith(`${server.address}/glass/index.html#`)));
+for (const state of states) {
+  const { page, complaints } = await open(browser, server.address);
+  await page.goto(state);
+  await page.waitForSelector(".tree");
+  await page.waitForTimeout(300);
+  const { see } = Object.fromEntries(new URLSearchParams(new URL(state).hash.slice(1)));
+  const top = await page.evaluate((id) => document.getElementById(id)?.getBoundingClientRect().top, see);
+  must(Math.abs(top) < 400 && !complaints.length, `${state}: ${see} is at ${top}; ${complaints}`);
+  await page.close();
+}
+must(states.size >= 4, `${states.size} states of the glass translator are linked`);
 
 const { page } = await open(browser, server.address);
 await page.goto(`${server.address}/index.html`);

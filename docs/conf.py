@@ -14,6 +14,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx-ma
               "notfound.extension", "sphinxext.opengraph"]
 
 nb_execution_mode = "off"
+nb_render_markdown_format = "myst"
 nb_code_prompt_hide = nb_code_prompt_show = "code"
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
@@ -33,7 +34,7 @@ html_theme_options = {
     "source_branch": "main",
     "source_directory": "nbs/",
     "light_css_variables": {
-        "font-stack": "Charter, 'Bitstream Charter', Georgia, serif", "code-font-size": "80%", "content-width": "50em",
+        "font-stack": "Charter, 'Bitstream Charter', Georgia, serif", "code-font-size": "78%", "content-width": "54em",
     },
 }
 html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
@@ -48,4 +49,4 @@ autodoc_default_options = {"members": True, "undoc-members": False, "show-inheri
 autodoc_class_signature = "separated"
 autodoc_typehints = "description"
 source_suffix = {".ipynb": "myst-nb", ".md": "myst-nb"}
-exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints", "notebooks/**"]

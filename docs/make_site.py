@@ -1,7 +1,7 @@
 """Make the reading site in `docs/_build/site`: `python run.py site`, or `make site`.
 
 The notebooks become pages as they are stored; nothing is executed. The search reads an index of their sections, and the
-glass translator gets a model, which is trained once.
+glass translator gets a model, which is trained once. With `--book` Chromium prints all chapters as one PDF.
 """
 import gzip
 import hashlib
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 from bs4 import BeautifulSoup
 
@@ -27,7 +28,8 @@ parts = {  # of the first page's map, by the beginnings of names
     "Tools": "A B C D E",
 }
 directive = re.compile(r"#\|\s*(export|hide|default_exp\b.*)\n?|# NBVAL_IGNORE_OUTPUT\n?")
-
+base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the site is published
+named = re.compile(r"(?<![`\[])`((?:\d\d|[A-E])_\w+)`(?![`\]])")
 
 mended = {  # for people who use the keyboard or a screen reader
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
@@ -41,18 +43,33 @@ def slug(heading: str) -> str:
     return heading.replace(" ", "-")
 
 
-def as_page(notebook: dict) -> dict:
-    "The notebook without what only the machinery reads; what is folded there, and imports, are folded here."
+def linked(text: str, names: list[str]) -> str:
+    "Names of chapters become links to them."
+    def link(found: re.Match) -> str:
+        return f"[`{found[1]}`]({found[1]}.ipynb)" if found[1] in names else found[0]
+    lines = [line if line.startswith("#") else named.sub(link, line) for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def as_page(name: str, names: list[str]) -> dict:
+    "A notebook without what only the machinery reads; what is folded there, and imports, are folded here."
+    notebook = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))
     cells = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        if cell["cell_type"] == "code":
+        if cell["cell_type"] == "markdown":
+            text = linked(text, names)
+            if text.startswith("# ") and not cells and "[Binder]" in text:
+                text += f" Or {{download}}`download the notebook <notebooks/{name}.ipynb>`."
+        else:
             if "#| hide" in text or "google.colab" in text:
                 continue
             text = directive.sub("", text)
             imports = text.startswith(("import ", "from ")) and not cell["outputs"]
             if imports or cell["metadata"].get("jupyter", {}).get("source_hidden"):
                 cell["metadata"] = {"tags": ["hide-input"]}
+            if "#| echo: false" in text:
+                cell["metadata"] = {"tags": ["remove-input"]}
             widget = "application/vnd.jupyter.widget-view+json"  # a picture of it follows in the notebook
             cell["outputs"] = [output for output in cell["outputs"] if widget not in output.get("data", {})]
         if text.strip():
@@ -87,19 +104,21 @@ def prepare() -> None:
     source.mkdir(parents=True)
     names = [path.stem for path in sorted((root / "nbs").glob("*.ipynb"))]
     for name in names:
-        page = as_page(json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8")))
+        page = as_page(name, names)
         if name == "index":
             trees = [
                 toctree([one for one in names if one.split("_")[0] in starts.split()], part, ":hidden:")
                 for part, starts in parts.items()
             ]
-            trees.append(toctree(["reference/index"], "The package", ":hidden:"))
+            trees.append(toctree(["reference/index", "changes"], "The package", ":hidden:"))
             contents = {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": "\n".join(trees)}
             page["cells"].append(contents)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
     for path in (root / "nbs" / "first_look.png", docs / "conf.py"):
         shutil.copy(path, source)
+    shutil.copy(root / "CHANGELOG.md", source / "changes.md")
+    shutil.copytree(root / "nbs", source / "notebooks", ignore=shutil.ignore_patterns(".*", "*.png", "*.json", "*.tsv"))
     for folder in ("_static", "_templates"):
         shutil.copytree(docs / folder, source / folder)
 
@@ -131,7 +150,36 @@ def mend_pages() -> None:
         page = path.read_text(encoding="utf-8")
         for old, new in mended.items():
             page = page.replace(old, new)
+        here = "../" * (len(path.relative_to(site).parts) - 1)  # links to the published site become local
+        published = rf'(<a [^>]*href="){base}((?:[^".]+[.]html[^"]*)?)(?=")'
+        page = re.sub(published, lambda link: link[1] + here + (link[2] or "index.html"), page)
         path.write_text(page, encoding="utf-8")
+
+
+def add_feed() -> None:
+    "What has changed, for feed readers."
+    changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^## ([\d-]+): (.+)\n\n(.+?)\n*(?=^## |\Z)", changes, re.M | re.S)
+    feed = ElementTree.Element("feed", xmlns="http://www.w3.org/2005/Atom")
+
+    def add(parent: ElementTree.Element, tag: str, text: str = "", **attributes: str) -> ElementTree.Element:
+        child = ElementTree.SubElement(parent, tag, attributes)
+        child.text = text or None
+        return child
+
+    add(feed, "title", "Transformer, from nothing")
+    add(feed, "id", base)
+    add(feed, "link", href=base + "feed.xml", rel="self")
+    add(feed, "updated", entries[0][0] + "T00:00:00Z")
+    add(add(feed, "author"), "name", "The transformer_nbdev authors")
+    for day, title, text in entries:
+        entry, page = add(feed, "entry"), base + "changes.html"
+        add(entry, "title", title)
+        add(entry, "id", f"{page}#{day}")
+        add(entry, "link", href=page)
+        add(entry, "updated", day + "T00:00:00Z")
+        add(entry, "summary", " ".join(text.split()))
+    ElementTree.ElementTree(feed).write(site / "feed.xml", encoding="utf-8", xml_declaration=True)
 
 
 def from_npm() -> Path:
@@ -177,10 +225,13 @@ def main() -> None:
     if subprocess.run(sphinx, env={**os.environ, "COURSE_DOCS": str(docs)}).returncode:
         sys.exit("Sphinx has complained: a warning is an error here")
     mend_pages()
+    add_feed()
     packages = from_npm()
     add_search(packages)
     add_glass(packages)
     print(f"{sum(1 for _ in site.rglob('*.html'))} pages: {site / 'index.html'}")
+    if "--book" in sys.argv:
+        subprocess.run(["node", docs / "make_pdf.mjs", site, site / "course.pdf"], check=True)
 
 
 if __name__ == "__main__":

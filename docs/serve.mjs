@@ -7,25 +7,28 @@ import { chromium } from "playwright-core";
 const types = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
   ".wasm": "application/wasm", ".json": "application/json", ".png": "image/png" };
 
+export const under = "/transformer_nbdev";  // as GitHub Pages serves it
+
 /** Serve a folder on the loopback; returns { address, close }. */
 export async function serve(folder) {
   const server = createServer((request, response) => {
-    const path = join(folder, decodeURIComponent(new URL(request.url, "http://x").pathname));
-    if (!existsSync(path) || statSync(path).isDirectory()) return response.writeHead(404).end();
-    response.writeHead(200, { "content-type": types[extname(path)] ?? "application/octet-stream" });
-    createReadStream(path).pipe(response);
+    const asked = decodeURIComponent(new URL(request.url, "http://x").pathname);
+    const path = join(folder, asked.startsWith(`${under}/`) ? asked.slice(under.length) : "missing");
+    const found = existsSync(path) && !statSync(path).isDirectory();
+    response.writeHead(found ? 200 : 404, { "content-type": found ? types[extname(path)] ?? "application/octet-stream" : "text/html" });
+    createReadStream(found ? path : join(folder, "404.html")).pipe(response);
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  return { address: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+  return { address: `http://127.0.0.1:${server.address().port}${under}`, close: () => server.close() };
 }
 
 const quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
 
-export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: quiet });
+export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/google-chrome"].find(existsSync), args: quiet });
 
 /** A page that notes its errors and every request that would leave the machine. */
 export async function open(browser, address, size = { width: 1280, height: 900 }) {
-  const page = await browser.newPage({ viewport: size });
+  const page = await browser.newPage({ viewport: size, reducedMotion: "reduce" });
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
   page.on("console", (message) => message.type() === "error" && complaints.push(`console: ${message.text()}`));

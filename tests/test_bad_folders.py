@@ -59,8 +59,17 @@ damages = {
 @pytest.mark.parametrize("damage", damages)
 def test_damaged_model_folder(copied, damage):
     change, words = damages[damage]
+    (copied / "manifest.json").unlink()  # by what is in the file
     change(copied)
     with refused(ValueError, copied, *words):
+        Translator.from_pretrained(copied)
+
+
+@pytest.mark.parametrize("damage", [name for name in damages if not name.startswith("no ")])
+def test_damage_is_seen_by_the_manifest(copied, damage):
+    change, words = damages[damage]
+    change(copied)
+    with refused(ValueError, copied, words[0] if damage != "model smaller" else "config.json", "manifest.json"):
         Translator.from_pretrained(copied)
 
 

@@ -226,6 +226,9 @@ def test_a_moment_that_does_not_fit_is_refused(tmp_path, damage):
     torch.save(state, path)
     trainer = small_run(tmp_path)
     before = weights(trainer.model)
+    with pytest.raises(ValueError, match="state.pt is not the file that manifest.json lists"):
+        trainer.resume()
+    path.with_name("manifest.json").unlink()
     with pytest.raises(ValueError, match="exp_avg of parameter 0"):
         trainer.resume()
     assert all(map(torch.equal, before, weights(trainer.model)))

@@ -14,6 +14,7 @@ from typing import get_args, get_type_hints
 import click
 
 from .files import read_json
+from .manifests import read_fields
 from .recipes import recipe
 from .runs import TrainingConfig
 from .transformer import TransformerConfig
@@ -97,8 +98,14 @@ def read_settings(folder: str | os.PathLike) -> dict:
     "The `settings.json` of a run, empty if there is none. ValueError if it is damaged."
     path = Path(folder) / "settings.json"
     settings = read_json(path) if path.exists() else {}
-    if settings and {"src", "tgt", "preset", "vocab_size", "model", "training"} - settings.keys():
-        raise ValueError(f"{path} is damaged: it is not the settings of a run")
+    kinds = {"src": str, "tgt": str, "preset": str, "vocab_size": int, "model": dict, "training": dict}
+    if settings:
+        for name, kind in kinds.items():
+            if not isinstance(found := settings.get(name), kind):
+                raise ValueError(f"{path} is damaged: it is not the settings of a run, {name} is {found!r:.60}")
+        shape = asdict(TransformerConfig.preset(settings["preset"], settings["vocab_size"]))
+        read_fields(TransformerConfig, {**shape, **settings["model"]}, path)
+        read_fields(TrainingConfig, settings["training"], path)
     return settings
 
 

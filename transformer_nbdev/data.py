@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from .corpora import Pairs, Report
-from .files import write_atomically
+from .files import read_json
+from .manifests import check_listed, write_listed
 
 if TYPE_CHECKING:  # imported where it is used: it takes a moment
     import tokenizers
@@ -48,6 +49,19 @@ def _learn_vocabulary(
     return backend
 
 # %% ../nbs/10_data.ipynb #8d17d142
+def _check_tokenizer(values: dict, path: Path) -> None:
+    "ValueError if a tokenizer file is not one that `Tokenizer` writes: the library would cut, pad or abort."
+    kinds = {"normalizer": "NFC", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel", "model": "BPE"}
+    for name in ("truncation", "padding", *kinds):
+        part = values.get(name)
+        if (part.get("type") if isinstance(part, dict) and name in kinds else part) != kinds.get(name):
+            raise ValueError(f"{path} is no tokenizer of this package: its {name} is {part!r:.80}")
+    vocabulary = values["model"].get("vocab")
+    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else [None]
+    if not all(isinstance(i, int) for i in ids) or set(ids) != set(range(len(ids))):
+        raise ValueError(f"{path} is damaged: its pieces are not numbered 0, 1, 2, …")
+
+
 class Tokenizer:
     """Joint byte-pair encoding over bytes, by the `tokenizers` library: one vocabulary for all.
 
@@ -97,7 +111,7 @@ class Tokenizer:
         "Write `tokenizer.json` into the folder, atomically."
         text = self.backend.to_str(pretty=True)
         path = Path(folder) / "tokenizer.json"
-        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_listed(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Tokenizer":
@@ -109,9 +123,13 @@ class Tokenizer:
             )
         from tokenizers import Tokenizer as Backend
 
+        check_listed(path.parent, path.name)
+        _check_tokenizer(read_json(path), path)
         try:
             return cls(Backend.from_file(str(path)))
-        except Exception as error:  # the library raises bare Exception
+        except BaseException as error:  # the library raises bare Exception, and panics
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             raise ValueError(f"{path} is not a tokenizer file: {error}") from error
 
 # %% ../nbs/10_data.ipynb #ab4f7be2

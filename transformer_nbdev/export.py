@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from .decoder import DecoderLayer
 from .files import new_folder, read_json
 from .inference import Translator, generate, load_tokenizer
+from .manifests import check_listed, read_fields, seal
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/15_export.ipynb #6fdfb6dc
@@ -191,6 +192,7 @@ def export_model(
         (new / "config.json").write_text(text)
         if tokenizer is not None:
             tokenizer.save(new)
+        seal(new)
 
 # %% ../nbs/15_export.ipynb #cd12533f
 def _onnx_function(path: Path) -> Callable:
@@ -227,13 +229,14 @@ def load_graphs(folder: str | os.PathLike) -> GraphModel:
         path = folder / f"{name}.{'onnx' if onnx else 'pt2'}"
         if not path.is_file():
             raise ValueError(f"{folder} has neither {name}.onnx nor {name}.pt2")
+        check_listed(folder, "config.json", path.name)
         try:
             functions.append(_onnx_function(path) if onnx else torch.export.load(path).module())
         except ImportError:
             raise
         except Exception as error:  # each reader has its own classes
             raise ValueError(f"{path} is damaged, or of another version: {error}") from error
-    return GraphModel(TransformerConfig(**values), *functions)
+    return GraphModel(read_fields(TransformerConfig, values, folder / "config.json"), *functions)
 
 
 def _from_onnx(folder: str | os.PathLike) -> Translator:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from .devices import everywhere, random_state, set_random_state
 from .files import Progress, catch_signals, find_checkpoints, read_state, write_atomically, write_state
+from .manifests import check_listed, seal
 
 # %% ../nbs/E_runs.ipynb #af451499
 @dataclass
@@ -113,6 +114,15 @@ def _check_moments(optimizer: torch.optim.Optimizer, saved: dict) -> None:
                 )
 
 
+def _check_state(state: Any, path: Path) -> None:
+    "ValueError if this is not what `State.state_dict` makes."
+    kinds = {"step": int, "seconds": float, "rng": list, "optimizer": dict, "batches": dict}
+    for name, kind in kinds.items():
+        value = state.get(name) if isinstance(state, dict) else None
+        if not isinstance(value, kind) or (isinstance(value, int | float) and not 0 <= value < math.inf):
+            raise ValueError(f"{path} is damaged: its {name} is {value!r:.60}")
+
+
 class State:
     """All that the next update depends on: exactly what a checkpoint holds.
 
@@ -153,17 +163,23 @@ class State:
         "The files of a checkpoint: the weights for every loader, `state.pt` with the rest."
         self.model.save_pretrained(part)
         write_state(part / "state.pt", {k: v for k, v in state.items() if k != "model"})
+        seal(part)
 
     def read(self, checkpoint: Path) -> None:
         "Go back to what `write` wrote. ValueError if it is damaged or of another model."
+        check_listed(checkpoint, "state.pt")
         saved, state = type(self.model).from_pretrained(checkpoint), read_state(checkpoint)
+        _check_state(state, checkpoint / "state.pt")
         old, new = asdict(saved.config), asdict(self.model.config)
         may_differ = "dropout", "length_penalty"
         differing = [k for k in old if old[k] != new[k] and k not in may_differ]
         if differing:
             other = [f"{k} {old[k]}, here {new[k]}" for k in differing]
             raise ValueError(f"{checkpoint} holds another model: {'; '.join(other)}")
-        self.load_state_dict({**state, "model": saved.state_dict()})
+        try:
+            self.load_state_dict({**state, "model": saved.state_dict()})
+        except (KeyError, TypeError, IndexError, AttributeError, RuntimeError) as error:
+            raise ValueError(f"{checkpoint}/state.pt is damaged or of another run: {error!r}") from error
 
 # %% ../nbs/E_runs.ipynb #cea9b220
 def average_checkpoints(folders: list[Path]) -> dict[str, Tensor]:

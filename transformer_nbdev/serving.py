@@ -26,6 +26,7 @@ from .files import new_folder, read_json
 from .hub import model_folder, push_folder
 from .inference import Translator, tokenizer_loaders
 from .interop import TorchTransformer, from_torch, to_torch
+from .manifests import check_listed, read_fields, seal
 from transformer_nbdev.marian import (
     _check_finite,
     _extra,
@@ -211,15 +212,17 @@ def _save_torch(model: Transformer, folder: Path) -> None:
     _check_finite(tensors)
     (folder / "config.json").write_text(json.dumps(values, indent=2) + "\n")
     save_file(tensors, folder / "model.safetensors")
+    seal(folder)
 
 
 def _load_torch(folder: Path) -> Transformer:
     "What `_save_torch` wrote. ValueError names what is wrong with it."
+    check_listed(folder, "config.json", "model.safetensors")
     values, found = read_json(folder / "config.json"), _read_tensors(folder)
     try:
         if (kind := values.pop("model_type", None)) != _torch_type:
             raise ValueError(f"model_type is {kind!r}, {_torch_type!r} is expected")
-        module = TorchTransformer(TransformerConfig(**values))
+        module = TorchTransformer(read_fields(TransformerConfig, values, folder / "config.json"))
         named = module.named_parameters()
         tensors = {name: _take(name, p, [name], found) for name, p in named}
     except (ValueError, TypeError) as error:

@@ -20,7 +20,8 @@ from .attention import padding_mask
 from .decoder import Decoder, DecoderState, shift_right
 from .embedding import TokenEmbedding
 from .encoder import Encoder, activations
-from .files import read_json, writable_folder, write_atomically
+from .files import read_json, writable_folder
+from .manifests import check_listed, read_fields, write_listed
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection
 from .positional_encoding import PositionalEncoding
@@ -212,16 +213,20 @@ def training_flops(config: TransformerConfig, src_lengths: Tensor, tgt_lengths: 
     return float(6 * (s.sum() * per_source + t.sum() * per_target) + 12 * c.d_model * pairs.sum())
 
 # %% ../nbs/09_transformer.ipynb #3fe98ef6
-def _check_weights(path: Path, tensors: dict[str, Tensor], model: Transformer) -> None:
-    "ValueError that names the first tensor that is not the model's, or not finite."
-    needed = dict(model.named_parameters())
-    for name in sorted(tensors.keys() | needed.keys()):
-        found, wanted = (tuple(x[name].shape) if name in x else None for x in (tensors, needed))
-        if found != wanted:
+def _check_shapes(path: Path, found: dict[str, tuple], model: Transformer) -> None:
+    "ValueError that names the first tensor that is not the model's: `found` are names and shapes."
+    needed = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    for name in sorted(found.keys() | needed.keys()):
+        if found.get(name) != needed.get(name):
             raise ValueError(
-                f"{path} does not fit its config.json: {name} is {found}, the model needs {wanted}"
+                f"{path} does not fit its config.json: {name} is {found.get(name)}, "
+                f"the model needs {needed.get(name)}"
             )
-        tensor = tensors[name]
+
+
+def _check_numbers(path: Path, tensors: dict[str, Tensor]) -> None:
+    "ValueError that names the first tensor that is not finite."
+    for name, tensor in tensors.items():
         if not (tensor.is_floating_point() and tensor.itemsize > 1 and tensor.isfinite().all()):
             raise ValueError(
                 f"{path}: {name} ({tensor.dtype}) holds NaN, infinity or no floats: this is no "
@@ -236,27 +241,33 @@ def _write_model(model: Transformer, folder: Path) -> None:
     path = folder / "model.safetensors"
     text = json.dumps({"model_type": "transformer_nbdev", **asdict(model.config)}, indent=2) + "\n"
     tensors = {name: p.detach().contiguous() for name, p in model.named_parameters()}
-    _check_weights(path, tensors, model)
-    write_atomically(folder / "config.json", lambda path: path.write_text(text))
-    write_atomically(path, lambda path: save_file(tensors, path))
+    _check_numbers(path, tensors)
+    write_listed(folder / "config.json", lambda path: path.write_text(text))
+    write_listed(path, lambda path: save_file(tensors, path))
 
 # %% ../nbs/09_transformer.ipynb #060cec79
 def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
-    "The model in a folder, or a ValueError that names the file and what is wrong with it."
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    "The model in a folder; ValueError, before anything is built, names the file and its fault."
+    from safetensors import SafetensorError, safe_open
 
-    path = folder / "config.json"
+    check_listed(folder, "config.json", "model.safetensors")
+    path, weights = folder / "config.json", folder / "model.safetensors"
     values = read_json(path)
+    if values.pop("model_type", None) != "transformer_nbdev":
+        raise ValueError(f"{path} is of another program: its model_type is not transformer_nbdev")
+    config = read_fields(TransformerConfig, values, path)
     try:
-        if values.pop("model_type", None) != "transformer_nbdev":
-            raise ValueError("its model_type is not transformer_nbdev")
-        model = kind(TransformerConfig(**values))
-        path = folder / "model.safetensors"
-        tensors = load_file(path)
-    except (ValueError, TypeError, OSError, SafetensorError) as error:
-        raise ValueError(f"{path} is missing, damaged or of another program: {error}") from error
-    _check_weights(path, tensors, model)
+        with safe_open(weights, "pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+            if config.n_encoder_layers + config.n_decoder_layers > len(shapes):
+                raise ValueError(f"{len(shapes)} tensors cannot be all layers of {path}")
+            with torch.device("meta"):  # shapes alone, no memory
+                _check_shapes(weights, shapes, kind(config))
+            tensors = {name: file.get_tensor(name) for name in shapes}
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{weights} is missing, damaged or of another program: {error}") from error
+    _check_numbers(weights, tensors)
+    model = kind(config)
     for name, parameter in model.named_parameters():
         parameter.data = tensors[name].clone()  # the file may be replaced while the model lives
     return model

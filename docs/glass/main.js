@@ -47,6 +47,8 @@ function App({ model }) {
     })().catch((problem) => current && setError(problem.message));
     return () => { current = false; };
   }, [state.q, state.to, state.mute]);
+  const [drawn, setDrawn] = useState(false);  // all of it, so that nothing moves any more
+  useEffect(() => document.getElementById(state.see)?.scrollIntoView(), [drawn, state.see]);
   const shared = { model, state, change, look };
   return html`
     <main>
@@ -56,7 +58,7 @@ function App({ model }) {
         <${Heads} ...${shared} />
         <${Whole} ...${shared} />
         <${Lens} ...${shared} />
-        <${Beam} ...${shared} />
+        <${Beam} ...${shared} onDrawn=${() => setDrawn(true)} />
         <${Replay} ...${shared} />`}
     </main>
     <footer>

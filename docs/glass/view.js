@@ -135,7 +135,7 @@ function Large({ state, change, look, name }) {
         ${Array.from(map.weights[j], (w, i) => html`
           <td role="gridcell" tabindex=${j === t && i === s ? 0 : -1} data-cell="${j},${i}" aria-selected=${j === t && i === s}
             aria-label="${shown(piece)} looks at ${shown(map.columns[i])}: ${percent(w)} per cent"
-            style=${`--w:${w}`} class=${w > 0.5 ? "dark" : ""} onClick=${() => change({ t: j, s: i })}>${w >= 0.005 ? percent(w) : ""}</td>`)}</tr>`)}
+            style=${`--w:${w}`} onClick=${() => change({ t: j, s: i })}>${w >= 0.005 ? percent(w) : ""}</td>`)}</tr>`)}
       </tbody></table></div>`;
 }
 
@@ -188,10 +188,10 @@ export function Lens({ model, state, change, look }) {
       <h2 id="lens">How “${shown(look.written[t])}” comes about</h2>
       <p class="caption">The vector that becomes this piece, read by the output layer after each step: what would be written if the model ended there?</p>
       <div class="near">
-        <div class="scroll"><table class="lens"><tbody>${logits.map((row, i) => {
+        <div class="scroll" tabindex="0" role="region" aria-label="What each step would write"><table class="lens"><tbody>${logits.map((row, i) => {
           const p = logSoftmax(row).map(Math.exp);
           return html`<tr><th scope="row">${stages[i]}</th>${top(p, 3).map((id) => html`
-            <td style=${`--w:${p[id]}`} class=${p[id] > 0.5 ? "dark" : ""}><span lang=${state.to}>${shown(model.tokenizer.piece(id))}</span> <small>${percent(p[id])} %</small></td>`)}</tr>`;
+            <td style=${`--w:${p[id]}`}><span lang=${state.to}>${shown(model.tokenizer.piece(id))}</span> <small>${percent(p[id])} %</small></td>`)}</tr>`;
         })}</tbody></table></div>
         <div class="choice">
           <label for="temp">Temperature <output>${state.temp.toFixed(1)}</output></label>
@@ -204,7 +204,7 @@ export function Lens({ model, state, change, look }) {
 }
 
 /** The tree of a beam search: a column a step, the best above. */
-export function Beam({ model, state, change, look }) {
+export function Beam({ model, state, change, look, onDrawn }) {
   const [tree, setTree] = useState(null), [step, setStep] = useState(99);
   useEffect(() => {
     let current = true;
@@ -220,6 +220,7 @@ export function Beam({ model, state, change, look }) {
     const at = new Map(columns.flatMap((column) => column.map((node, rank) => [node.id, [node.depth * 172 + 10, rank * 30 + 22]])));
     return { kept, columns, at, width: columns.length * 172 + 10, height: Math.max(...columns.map((c) => c.length)) * 30 + 14 };
   }, [tree]);
+  useEffect(() => drawn && onDrawn(), [drawn]);
   if (!drawn) return null;
   const now = Math.min(step, drawn.columns.length - 1);
   const visible = tree.nodes.filter((node) => node.depth <= now);
@@ -278,7 +279,7 @@ export function Replay({ model, state, change }) {
             <text x="300" y="12" text-anchor="end">loss, ${last} updates</text>
           </svg>
         </div>
-        <div class="scroll"><table class="large still" aria-label="cross-attention of the last layer, mean of its heads">
+        <div class="scroll" tabindex="0" role="region" aria-label="Cross-attention of the last layer, mean of its heads"><table class="large still">
           <thead><tr><th></th>${source.map((piece) => html`<th scope="col"><span>${shown(piece)}</span></th>`)}<th scope="col"><span>end</span></th></tr></thead>
           <tbody>${frame.maps[which].map((line, j) => html`<tr><th scope="row" lang=${to}>${shown(right[j] ?? "<eos>")}</th>
             ${line.map((w) => html`<td style=${`--w:${w}`}></td>`)}</tr>`)}</tbody>
