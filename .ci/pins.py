@@ -22,7 +22,7 @@ systems = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-window
 def compile_pins(*options: str, **how: object) -> subprocess.CompletedProcess:
     "uv's resolver on the extras of this package."
     command = [sys.executable, "-m", "uv", "pip", "compile", "setup.py", *extras]
-    command += ["--no-annotate", "--no-header", "--quiet"]
+    command += ["--no-annotate", "--no-header", "--quiet", "--refresh-package=transformer-nbdev"]  # settings.ini counts
     env = {**os.environ, "MACOSX_DEPLOYMENT_TARGET": "14.0"}  # the oldest that PyTorch has wheels for
     return subprocess.run([*command, *options], cwd=root, env=env, **how)
 

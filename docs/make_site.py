@@ -110,12 +110,12 @@ def prepare() -> None:
                 toctree([one for one in names if one.split("_")[0] in starts.split()], part, ":hidden:")
                 for part, starts in parts.items()
             ]
-            trees.append(toctree(["reference/index", "changes"], "The package", ":hidden:"))
+            trees.append(toctree(["reference/index", "promises", "changes"], "The package", ":hidden:"))
             contents = {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": "\n".join(trees)}
             page["cells"].append(contents)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
-    for path in (root / "nbs" / "first_look.png", docs / "conf.py"):
+    for path in (root / "nbs" / "first_look.png", docs / "conf.py", docs / "promises.md"):
         shutil.copy(path, source)
     shutil.copy(root / "CHANGELOG.md", source / "changes.md")
     shutil.copytree(root / "nbs", source / "notebooks", ignore=shutil.ignore_patterns(".*", "*.png", "*.json", "*.tsv"))

@@ -70,7 +70,9 @@ def test_a_folder_translates(folders, to):
 @pytest.mark.parametrize("to", ["pt2", "onnx"])
 @pytest.mark.parametrize("damage, said", [
     (lambda f, to: (f / f"step.{to}").unlink(), "neither step.onnx nor step.pt2"),
-    (lambda f, to: (f / f"encoder.{to}").write_bytes(b"no graph"), "encoder.{to} is damaged"),
+    (lambda f, to: (f / f"encoder.{to}").write_bytes(b"no graph"), "encoder.{to} is not the file"),
+    (lambda f, to: [(f / f"encoder.{to}").write_bytes(b"no graph"), (f / "manifest.json").unlink()],
+     "encoder.{to} is damaged"),
     (lambda f, to: (f / "config.json").unlink(), "has no config.json"),
     (lambda f, to: (f / "config.json").write_text('{"model_type": "transformer_nbdev"}'), "no exported graphs"),
 ])

@@ -1,4 +1,7 @@
 "Translations do not depend on what else is in the batch, nor on saving and loading."
+import os
+from pathlib import Path
+
 import pytest
 import torch
 from helpers import needs_gpu, refused, sentences, tiny_model
@@ -291,3 +294,25 @@ def test_a_beam_of_one_without_length_penalty_is_greedy_search():
         beam, scores = beam_search(model, src, 1, 12, length_penalty=0.0)
         assert torch.equal(greedy, beam)
         torch.testing.assert_close(log_p, scores)
+
+
+def test_four_threads_may_share_a_translator(translator):
+    from concurrent.futures import ThreadPoolExecutor
+
+    wanted = translator.translate(unseen, beam_size=3)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: translator.translate(unseen, beam_size=3), range(40)))
+    assert all(one == wanted for one in found)
+
+
+def test_memory_does_not_grow_with_translations(translator):
+    "MANY=5000 for as many; after the first tenth nothing is added but a few megabytes of the allocator's."
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    many = int(os.environ.get("MANY", 400))
+    for i in range(many):
+        if i == many // 10:
+            before = resident()
+        translator.translate([unseen[i % 40]], beam_size=1 + i % 4)
+    assert resident() - before < 30e6

@@ -111,3 +111,11 @@ def test_a_run_without_matplotlib_ends_well(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "pip install 'transformer-nbdev[plot]'" in done.stderr and "Traceback" not in done.stderr
     assert (tmp_path / "run" / "model.safetensors").exists() and not (tmp_path / "run" / "loss.png").exists()
+
+
+@pytest.mark.parametrize("path", sorted((root / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_actions_are_pinned_by_commit_and_may_read_only(path):
+    text = path.read_text(encoding="utf-8")
+    used = re.findall(r"uses: (.+)", text)
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", line) for line in used), used
+    assert re.search(r"^permissions: {contents: read}$", text, re.M)

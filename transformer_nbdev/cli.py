@@ -6,6 +6,7 @@
 __all__ = ['cli', 'main', 'train', 'translate', 'score', 'evaluate', 'convert', 'bench']
 
 # %% ../nbs/17_command_line.ipynb #66824256
+import io
 import json
 import os
 import sys
@@ -43,6 +44,9 @@ def cli():
 # %% ../nbs/17_command_line.ipynb #d74984b8
 def main(args: list[str] | None = None) -> None:
     "Run the words after the program's name, `args` or those of the process; exit 0, 1, 2 or 130."
+    for name, mode in {"stdin": "w", "stdout": "r", "stderr": "w"}.items():
+        if getattr(sys, name) is None:  # closed: no file that is opened later may take its number
+            setattr(sys, name, open(os.devnull, mode))
     try:
         sys.exit(cli(args, prog_name="transformer-nbdev", standalone_mode=False))
     except click.ClickException as error:
@@ -51,6 +55,9 @@ def main(args: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort) as error:
         click.echo(f"interrupted: {error.__cause__ or error}", err=True)
         sys.exit(130)
+    except io.UnsupportedOperation:
+        click.echo("error: standard input or standard output is closed", err=True)
+        sys.exit(1)
     except (ValueError, TypeError, ImportError, OSError, torch.OutOfMemoryError) as error:
         click.echo(f"error: {error}", err=True)
         try:
@@ -66,6 +73,13 @@ def _usable_device(context, parameter, value: str | None) -> str | None:
         torch.empty(0, device=value or default_device())
     except (RuntimeError, AssertionError) as error:
         raise click.BadParameter(str(error).splitlines()[0]) from None
+    return value
+
+
+def _named(context, parameter, value: str) -> str:
+    "The value of --out, which must name a folder."
+    if not value.strip():
+        raise click.BadParameter("it must name a folder")
     return value
 
 
@@ -108,7 +122,7 @@ _device = click.option("--device", callback=_usable_device, help="[default: a GP
               "[default: if the pairs have over 32 MB, or come from several --data or the hub]")
 @_shown("--src", "en", help="source language, ending of its files")
 @_shown("--tgt", "de", help="target language; several, as de,ko: by tags such as >>ko<< before the source")
-@click.option("--out", required=True, help="folder of the run")
+@click.option("--out", required=True, callback=_named, help="folder of the run")
 @click.option("--preset", type=_preset, help="model size  [default: small; for numbers tiny]")
 @click.option("--vocab-size", type=int, help="of the tokenizer  [default: 4000; for numbers 500]")
 @_shown("--train-split", "train")

@@ -102,7 +102,7 @@ def read_json(path: Path) -> dict:
         raise ValueError(f"{path.parent} is not a model folder: it has no {path.name}")
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path} is damaged: it holds no JSON object")
@@ -121,11 +121,14 @@ def append_record(path: Path, record: dict) -> None:
 
 
 def read_records(path: Path) -> list[dict]:
-    "The records in a file, none if it does not exist; a line that a kill cut short is left out."
+    "The records of updates in a file, none if it does not exist; a line that is none, cut by a kill, is left out."
     records = []
     for line in path.read_bytes().splitlines() if path.exists() else []:
-        with contextlib.suppress(ValueError):
-            records.append(json.loads(line))
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
+            record = json.loads(line)
+            values = [record["step"], *record.values()] if "step" in record else [None]
+            if all(isinstance(value, int | float) for value in values):
+                records.append(record)
     return records
 
 # %% ../nbs/C_files.ipynb #f87462ad

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 import torch
 from torch import Tensor
 
+from .corpora import check_texts
 from .data import Tokenizer, pad
 from .decoder import DecoderState
 from .hub import model_folder
@@ -369,13 +370,8 @@ class Translator:
 
     def _encode(self, texts: Iterable[str]) -> list[list[int]]:
         "Ids of each text with the end token, none for an empty one; errors name the text."
-        if isinstance(texts, str):
-            raise TypeError("texts must be a list of strings; for one text write translate([text])")
-        for number, text in enumerate(texts := list(texts), 1):
-            if not isinstance(text, str):
-                raise TypeError(f"text {number} must be a string, got {type(text).__name__}")
         end, longest = [self.tokenizer.eos_id], self.model.config.max_len
-        found = zip(texts, self.tokenizer.encode_batch(texts))
+        found = zip(texts := check_texts(texts), self.tokenizer.encode_batch(texts))
         encoded = [ids + end if text.strip() else [] for text, ids in found]
         for number, ids in enumerate(encoded, 1):
             if len(ids) > longest:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .corpora import check_texts
 from .data import Tokenizer
 from .decoder import Decoder
 from .encoder import Encoder
@@ -178,7 +179,7 @@ class CTranslate2Translator:
 
         Options as for `Translator.translate`, but a score is divided by length ** length_penalty.
         """
-        texts, backend = list(texts), self.tokenizer.backend
+        texts, backend = check_texts(texts), self.tokenizer.backend
         encoded = [ids if text.strip() else [] for text, ids in
                    zip(texts, self.tokenizer.encode_batch(texts))]
         longest = max((len(ids) for ids in encoded), default=0) + 1
