@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 import { launch, open, serve } from "./serve.mjs";
 
 const [site, checks] = process.argv.slice(2);
-const { translations, values } = JSON.parse(readFileSync(checks, "utf8"));
+const { translations, values, spoken } = JSON.parse(readFileSync(checks, "utf8"));
 const failures = [], must = (holds, what) => (holds ? 0 : failures.push(what));
 const server = await serve(site), browser = await launch();
 const { page, complaints } = await open(browser, server.address);
@@ -50,6 +50,12 @@ const words = await page.evaluate(async (asked) => {
   const { sentence } = await import("./numbers.js");
   return asked.filter(({ number, text }) => sentence(String(number)) !== text.replace(/^>>..<< /, "")).map(({ number }) => number);
 }, translations);
+const answers = await page.evaluate(async (spoken) => {
+  const { sentence, spoken: say, value } = await import("./numbers.js");
+  return Object.entries(spoken).flatMap(([to, rows]) => Object.entries(rows)
+    .filter(([n, right]) => say(Number(n), to) !== right || value(n) !== Number(n) || value(sentence(n)) !== Number(n)).map(([n]) => `${to} ${n}`));
+}, spoken);
+must(!answers.length, `${answers.length} right answers are not Python's: ${answers.slice(0, 5)}`);
 must(!words.length, `numbers in other words than Python's: ${words.slice(0, 5)}`);
 
 const bytes = (folder) => readdirSync(folder).reduce((sum, name) => {

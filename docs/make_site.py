@@ -29,6 +29,7 @@ parts = {  # of the first page's map, by the beginnings of names
 }
 directive = re.compile(r"#\|\s*(export|hide|default_exp\b.*)\n?|# NBVAL_IGNORE_OUTPUT\n?")
 base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the site is published
+formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
 named = re.compile(r"(?<![`\[])`((?:\d\d|[A-E])_\w+)`(?![`\]])")
 
 mended = {  # for people who use the keyboard or a screen reader
@@ -59,6 +60,8 @@ def as_page(name: str, names: list[str]) -> dict:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             text = linked(text, names)
+            if name == "index":
+                text = text.replace("# transformer_nbdev\n", "# Transformer, from nothing\n", 1)
             if text.startswith("# ") and not cells and "[Binder]" in text:
                 text += f" Or {{download}}`download the notebook <notebooks/{name}.ipynb>`."
         else:
@@ -139,7 +142,7 @@ def sections() -> list[dict]:
             aside = "deeper" in title or section["id"] == "exercises" or section.find_parent("section", id="exercises")
             found.append({
                 "url": f"/{path.name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
-                "text": " ".join(" ".join(part.get_text(" ").split()) for part in own),
+                "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
             })
     return found
 

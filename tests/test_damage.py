@@ -93,47 +93,54 @@ def answer(load, run) -> str:
         assert time.monotonic() - began < 2, "slow"
 
 
-@st.composite
-def damage(draw, whole: bytes, other: bytes) -> bytes:
-    "Another content of a file."
-    place = draw(st.integers(0, len(whole)))
-    some = draw(st.binary(min_size=1, max_size=16))
-    return draw(st.sampled_from([
-        whole[:place] + some + whole[place + len(some) :], whole[:place], whole[:place] + some + whole[place:],
-        whole[:place] + bytes(64) + whole[place + 64 :], whole[place:], whole + whole, other, b"[" * 100_000,
-    ]))
+ways = {
+    "overwritten": lambda whole, other, place, some: whole[:place] + some + whole[place + len(some) :],
+    "cut": lambda whole, other, place, some: whole[:place],
+    "inserted": lambda whole, other, place, some: whole[:place] + some + whole[place:],
+    "zeros": lambda whole, other, place, some: whole[:place] + bytes(64) + whole[place + 64 :],
+    "beginning lost": lambda whole, other, place, some: whole[place:],
+    "twice": lambda whole, other, place, some: whole + whole,
+    "of another run": lambda whole, other, place, some: other,
+    "deep": lambda whole, other, place, some: b"[" * 100_000,
+}
+damages = st.tuples(st.sampled_from(sorted(ways)), st.integers(0, 10**6), st.binary(min_size=1, max_size=16))
 
 
-def copied(runs, data):
-    "A copy of the first run, under a new name for each case."
+def damage(path, other, drawn) -> None:
+    "Another content of a file; the place is counted in millionths of its length."
+    way, place, some = drawn
+    whole = path.read_bytes()
+    path.write_bytes(ways[way](whole, other.read_bytes(), place * len(whole) // 10**6, some))
+
+
+def copied(runs):
+    "A fresh copy of the first run."
     shutil.rmtree(runs / "copy", ignore_errors=True)
     shutil.copytree(runs / "0", runs / "copy")
     return runs / "copy"
 
 
 @drawn
-@given(data=st.data())
-def test_a_damaged_model_is_refused_or_whole(runs, data):
-    name, run = data.draw(st.sampled_from(model_files)), copied(runs, data)
-    (run / name).write_bytes(data.draw(damage(*((runs / seed / name).read_bytes() for seed in "01"))))
+@given(name=st.sampled_from(model_files), how=damages)
+def test_a_damaged_model_is_refused_or_whole(runs, name, how):
+    run = copied(runs)
+    damage(run / name, runs / "1" / name, how)
     assert answer(loaded, run) in ("refused", loaded(runs / "0"))
 
 
 @drawn
-@given(data=st.data())
-def test_a_damaged_checkpoint_is_refused_or_whole(runs, data):
-    name, run = data.draw(st.sampled_from(checkpoint_files)), copied(runs, data)
-    wholes = ((checkpoint(runs / seed) / name).read_bytes() for seed in "01")
-    (checkpoint(run) / name).write_bytes(data.draw(damage(*wholes)))
+@given(name=st.sampled_from(checkpoint_files), how=damages)
+def test_a_damaged_checkpoint_is_refused_or_whole(runs, name, how):
+    run = copied(runs)
+    damage(checkpoint(run) / name, checkpoint(runs / "1") / name, how)
     assert answer(resumed, run) in ("refused", resumed(runs / "0"))
 
 
 @drawn
-@given(data=st.data())
-def test_damaged_metrics_never_keep_a_run_from_going_on(runs, data):
-    run = copied(runs, data)
-    wholes = ((runs / seed / "metrics.jsonl").read_bytes() for seed in "01")
-    (run / "metrics.jsonl").write_bytes(data.draw(damage(*wholes)))
+@given(how=damages)
+def test_damaged_metrics_never_keep_a_run_from_going_on(runs, how):
+    run = copied(runs)
+    damage(run / "metrics.jsonl", runs / "1" / "metrics.jsonl", how)
     assert answer(resumed, run) == resumed(runs / "0")
 
 
@@ -161,7 +168,7 @@ def changed(draw, values):
 @pytest.mark.parametrize("name, load", [
     ("config.json", loaded), ("tokenizer.json", loaded), ("settings.json", read_settings), ("manifest.json", loaded)])
 def test_odd_values_are_refused_or_usable(runs, name, load, data):
-    run = copied(runs, data)
+    run = copied(runs)
     values = data.draw(changed(json.loads((run / name).read_text())))
     if name != "manifest.json":
         (run / "manifest.json").unlink()  # by what is in the file
@@ -172,7 +179,7 @@ def test_odd_values_are_refused_or_usable(runs, name, load, data):
 
 
 def test_the_checks_above_see_a_change(runs):
-    run = copied(runs, None)
+    run = copied(runs)
     path = run / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-4] + torch.ones(1).numpy().tobytes())
     (run / "manifest.json").unlink()

@@ -108,6 +108,7 @@ def test_weights_that_are_not_finite_are_neither_written_nor_read(tmp_path, mode
     from safetensors.torch import load_file, save_file
 
     save_file(load_file(damaged) | {name: torch.full((sizes["d_ff"],), torch.nan)}, damaged)
+    damaged.with_name("manifest.json").unlink()
     before = sorted(tmp_path.iterdir())
     for call, key in {
         lambda: from_marian(tmp_path / "broken"): "fc1.bias",

@@ -82,7 +82,7 @@ def export_programs(model: Transformer) -> dict[str, "torch.export.ExportedProgr
     They take and give what `EncoderGraph` and `StepGraph` say; dropout is off.
     """
     c, model = model.config, copy.deepcopy(model).cpu().float().eval()
-    rows, source = torch.export.Dim("rows"), torch.export.Dim("source", max=c.max_len)
+    rows, source = (torch.export.Dim(name, max=n) for name, n in (("rows", 2**31 - 1), ("source", c.max_len)))
     target = torch.export.Dim("target", max=c.max_len - 1)
     src = torch.full((2, 3), c.eos_id)
     with torch.no_grad():

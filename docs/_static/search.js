@@ -57,6 +57,9 @@ addEventListener("DOMContentLoaded", () => {
       return row;
     }));
   });
+  hits.addEventListener("click", () => {
+    for (const drawer of document.querySelectorAll(".sidebar-toggle")) drawer.checked = false;
+  });
   field.form.addEventListener("submit", (event) => {
     event.preventDefault();
     hits.querySelector("a")?.click();

@@ -1,8 +1,9 @@
 // The page: loads the model, keeps what the reader has chosen, translates anew when it changes.
 import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { Model } from "./model.js";
+import { value } from "./numbers.js";
 import { read, write } from "./state.js";
-import { Ask, Beam, Bridge, Heads, Lens, Replay, Whole } from "./view.js";
+import { Ask, Beam, Bridge, Heads, Lens, Replay, Tasks, Whole } from "./view.js";
 
 /** The cross-attention head that looks most clearly, each time at another word: the one to begin with. */
 function clearest(look, { layers, heads }) {
@@ -42,7 +43,7 @@ function App({ model }) {
       if (src.length > 60) throw new Error("That is too long for a model that has only seen numbers.");
       const whole = await model.look(src, await model.greedy(src));
       const found = state.mute ? await model.look(src, await model.greedy(src, gates), gates) : whole;
-      if (current) setLook({ ...found, src, gates, wholeText: model.tokenizer.decode(whole.ids), map: clearest(whole, model.about) });
+      if (current) setLook({ ...found, src, gates, number: value(state.q), wholeText: model.tokenizer.decode(whole.ids), map: clearest(whole, model.about) });
       if (current) setError("");
     })().catch((problem) => current && setError(problem.message));
     return () => { current = false; };
@@ -56,10 +57,11 @@ function App({ model }) {
       ${look && html`
         <${Bridge} ...${shared} />
         <${Heads} ...${shared} />
-        <${Whole} ...${shared} />
         <${Lens} ...${shared} />
         <${Beam} ...${shared} onDrawn=${() => setDrawn(true)} />
-        <${Replay} ...${shared} />`}
+        <${Replay} ...${shared} />
+        <${Tasks} />
+        <${Whole} ...${shared} />`}
     </main>
     <footer>
       This is the translator of <a href="../13_translation.html">chapter 13</a>, ${model.about.parameters.toLocaleString("en")} parameters,

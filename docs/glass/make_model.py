@@ -129,8 +129,11 @@ def write_graph(model: Transformer, folder: Path) -> None:
 
 
 @torch.no_grad()
-def checks(translator: Translator, n: int = 500) -> list[dict]:
-    "For n unseen numbers in both languages: the words, the ids of both sides, greedy and with four beams."
+def checks(translator: Translator, spoken: dict, n: int = 500) -> list[dict]:
+    """For n unseen numbers in both languages: the words, the ids of both sides, greedy and with four beams.
+
+    `spoken` gets the right words of these and of other numbers.
+    """
     _, unseen = number_split(below, n_train=12_000, n_held_out=2_000)
     found = []
     for tag in languages:
@@ -142,6 +145,8 @@ def checks(translator: Translator, n: int = 500) -> list[dict]:
             asked = {"number": number, "to": tag, "text": text, "src": src[0].tolist()}
             found.append({**asked, "greedy": ids[1], "beam": ids[4]})
         right = translator.translate(texts)
+        numbers = [*unseen[:n], *range(0, 130), *range(99_990, 102_000, 17), *range(100_000, 1_000_000, 9973)]
+        spoken[tag] = {number: number_words(number, tag) for number in numbers}
         share = sum(a == number_words(number, tag) for a, number in zip(right, unseen)) / n
         print(f"{tag}: {share:.1%} of {n} unseen numbers")
         assert share > 0.99
@@ -185,7 +190,8 @@ def main() -> None:
         "replayed": [in_pieces(translator.tokenizer, *one) for one in replayed], **story,
     }
     (folder / "model.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
-    tested = {"translations": checks(translator), "values": values(translator)}
+    spoken: dict[str, dict[int, str]] = {}
+    tested = {"translations": checks(translator, spoken), "values": values(translator), "spoken": spoken}
     (folder / "checks.json").write_text(json.dumps(tested), encoding="utf-8")
 
 

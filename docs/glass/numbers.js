@@ -14,6 +14,48 @@ export function words(n) {
   return head + (unit === 100 || rest < 100 ? " and " : ", ") + words(rest);
 }
 
+/** The number that was typed, in digits or in English words; null if it is none, or over 999,999. */
+export function value(text) {
+  const digits = text.trim().replace(/[,.\s_](?=\d)/g, "");
+  if (/^\d+$/.test(digits)) return digits.length < 7 ? Number(digits) : null;
+  let thousands = 0, part = 0;
+  for (const word of text.toLowerCase().split(/[\s,-]+/).filter((word) => word && word !== "and")) {
+    if (small.includes(word)) part += small.indexOf(word);
+    else if (tens.includes(word)) part += 10 * tens.indexOf(word);
+    else if (word === "hundred") part *= 100;
+    else if (word === "thousand") [thousands, part] = [part, 0];
+    else return null;
+  }
+  const n = 1000 * thousands + part;
+  return /[a-z]/i.test(text) && n < 1e6 ? n : null;
+}
+
+const einer = "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split(" ");
+const zehner = "- - zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split(" ");
+
+function german(n) {
+  if (n < 20) return einer[n];
+  const one = (k) => (k === 1 ? "ein" : german(k));
+  if (n < 100) return (n % 10 ? `${one(n % 10)}und` : "") + zehner[Math.floor(n / 10)];
+  const [unit, name] = n < 1000 ? [100, "hundert"] : [1000, "tausend"];
+  return one(Math.floor(n / unit)) + name + (n % unit ? german(n % unit) : "");
+}
+
+function korean(n) {
+  if (n >= 10_000) {
+    const high = Math.floor(n / 10_000), rest = n % 10_000;
+    return `${high > 1 ? korean(high) : ""}만${rest ? ` ${korean(rest)}` : ""}`;
+  }
+  if (!n) return "영";
+  return [[1000, "천"], [100, "백"], [10, "십"], [1, ""]].map(([unit, name]) => {
+    const digit = Math.floor(n / unit) % 10;
+    return !digit ? "" : (digit > 1 || unit === 1 ? " 일이삼사오육칠팔구"[digit] : "") + name;
+  }).join("");
+}
+
+/** The right answer: a number in German or Korean words. */
+export const spoken = (n, to) => (to === "de" ? german(n) : korean(n));
+
 /** What the reader typed as a sentence: digits become words, words stay. */
 export function sentence(text) {
   const digits = text.trim().replace(/[,.\s_](?=\d)/g, "");

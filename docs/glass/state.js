@@ -1,6 +1,6 @@
 // What the reader has chosen; the address holds it, so a link shows what they see.
 
-const fresh = { q: "58074", to: "de", map: "", t: 0, s: -1, beam: 4, temp: 1, mute: "", step: -1, see: "" };
+const fresh = { q: "58074", to: "de", map: "", t: 0, e: -1, s: -1, beam: 4, temp: 1, mute: "", step: -1, see: "" };
 
 export function read(hash = location.hash) {
   const given = Object.fromEntries(new URLSearchParams(hash.slice(1)));

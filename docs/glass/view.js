@@ -1,11 +1,12 @@
 // What is seen: each part of the page is a function of the model, of what was computed, and of what was chosen.
-import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { kinds, logSoftmax, top } from "./model.js";
-import { sentence } from "./numbers.js";
+import { sentence, spoken } from "./numbers.js";
 
 const titles = { encoder: "The English reads itself", decoder: "The writing reads itself", cross: "The writing reads the English" };
 const shown = (piece) => piece.replace(/^ /, "␣").replace("<eos>", "end").replace("<bos>", "begin");
 const percent = (p) => (p >= 0.995 ? "100" : p >= 0.0995 ? (100 * p).toFixed(0) : (100 * p).toFixed(1));
+const cut = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** "cross-1-0" → its parts, with the maps and labels that belong to it. */
@@ -19,12 +20,12 @@ function chosen(look, name) {
 export function Ask({ model, state, change, look, error }) {
   const [text, setText] = useState(state.q);
   useEffect(() => setText(state.q), [state.q]);
-  const go = (q, to = state.to) => change({ q, to, t: 0, s: -1, map: "" });
+  const go = (q, to = state.to) => q.trim() && change({ q, to, t: 0, e: -1, s: -1 });
   const examples = ["58074", "777", "21", "forty thousand and two", "234567"];
   return html`
     <header>
       <h1>The glass translator</h1>
-      <p class="lead">A small Transformer writes numbers in German or Korean, and hides nothing. Type one, in digits or in English words.</p>
+      <p class="lead">A small Transformer writes numbers in German or Korean, and shows all that it computes. Type one, in digits or in English words.</p>
       <form class="ask" onSubmit=${(event) => { event.preventDefault(); go(text); }}>
         <label class="hidden" for="q">A number</label>
         <input id="q" value=${text} onInput=${(event) => setText(event.target.value)} autocomplete="off" maxlength="120" />
@@ -34,8 +35,7 @@ export function Ask({ model, state, change, look, error }) {
         </fieldset>
         <button>Translate</button>
       </form>
-      <p class="examples">Try ${examples.map((q) => html`<button type="button" onClick=${() => go(q)}>${q}</button> `)}
-        <small>(it learned numbers below 100,000; what does it make of the last one?)</small></p>
+      <p class="examples">Try ${examples.map((q) => html`<button type="button" onClick=${() => go(q)}>${q}</button> `)}</p>
       ${error && html`<p role="alert">${error}</p>`}
     </header>`;
 }
@@ -54,14 +54,19 @@ export function Bridge({ model, state, change, look }) {
   const row = 38, height = row * Math.max(look.source.length, look.written.length);
   const y = (i, n) => height / 2 + (i - (n - 1) / 2) * row;
   const t = Math.min(state.t, look.written.length - 1);
-  const text = model.tokenizer.decode(look.ids);
+  const text = model.tokenizer.decode(look.ids), right = look.number === null ? "" : spoken(look.number, state.to);
+  const off = state.mute.split(",").includes(name);
   return html`
     <section aria-labelledby="writes">
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
-      <p class="caption">It writes from top to bottom, one piece at a time. A line shows where it looks while it writes a piece, the wider the more:
-        head ${head + 1} of layer ${layer + 1}. Choose a piece on the right.</p>
-      <div class="bridge" style=${`height:${height}px`}>
+      <p class="verdict">${!right
+        ? "No number in English below a million: it has to make something up."
+        : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> right is <b lang=${state.to}>${right}</b>`}
+        ${right && look.number >= 100_000 ? " It has never seen a number so large." : ""}</p>
+      <p class="caption">It writes from top to bottom, each time the likeliest piece. Choose a piece: where did it look to write it?
+        (The lines are those of one head, ${layer + 1}.${head + 1} of “${titles.cross}”${off ? ", which is silent now" : ""}. ␣ is a space; ${">>"} ${state.to} ${"<<"} asks for ${state.to === "de" ? "German" : "Korean"}.)</p>
+      <div class=${`bridge ${off ? "off" : ""}`} style=${`height:${height}px`}>
         <ol class="from" aria-label="English pieces">${look.source.map((piece, i) => html`
           <li style=${`top:${y(i, look.source.length) - row / 2}px`}><span style=${`--w:${weights[t]?.[i] ?? 0}`}>${shown(piece)}</span></li>`)}</ol>
         <svg viewBox="0 0 100 ${height}" preserveAspectRatio="none" aria-hidden="true">
@@ -87,55 +92,63 @@ export function Heads({ model, state, change, look }) {
   const { layers, heads } = model.about;
   const name = state.map || look.map, muted = state.mute.split(",").filter(Boolean);
   const mute = (which) => change({ mute: (muted.includes(which) ? muted.filter((x) => x !== which) : [...muted, which]).join(",") });
+  const group = (kind) => Array.from({ length: layers * heads }, (_, i) => `${kind}-${Math.floor(i / heads)}-${i % heads}`);
+  const muteAll = (kind) => change({ mute: (group(kind).every((x) => muted.includes(x)) ? muted.filter((x) => !x.startsWith(kind)) : [...new Set([...muted, ...group(kind)])]).join(",") });
   return html`
     <section aria-labelledby="heads">
       <h2 id="heads">Where every head looks</h2>
-      <p class="caption">${3 * layers * heads} heads, ${layers} layers of each kind. A row of a map belongs to a piece of English, or to the piece that is being written; a column to what it looks at.
-        Choose a map to see it large. Silence a head, and see what breaks.</p>
+      <p class="caption">A head is one way of looking; 2.3 is the third of layer 2. Choose a map to see it large: a row for each piece that reads or
+        is being written, a column for each that is looked at. Take a tick away to silence a head: mostly nothing breaks, others know it too. Then silence a whole group.</p>
       <div class="kinds">${kinds.map((kind) => html`
-        <div><h3>${titles[kind]}</h3>
+        <div><h3>${titles[kind]} <button class="all" onClick=${() => muteAll(kind)}>${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
           ${Array.from({ length: layers }, (_, layer) => html`
             <div class="layer" role="group" aria-label="layer ${layer + 1}">${Array.from({ length: heads }, (_, head) => {
               const which = `${kind}-${layer}-${head}`, off = muted.includes(which);
               return html`
                 <div class=${`head ${off ? "off" : ""}`}>
-                  <button class="map" aria-pressed=${which === name} aria-label="layer ${layer + 1}, head ${head + 1}"
+                  <button class="map" aria-pressed=${which === name} aria-label="${titles[kind]}: layer ${layer + 1}, head ${head + 1}"
                     onClick=${() => change({ map: which, s: -1 })}><${Small} weights=${chosen(look, which).weights} /></button>
                   <label><input type="checkbox" checked=${!off} onChange=${() => mute(which)}
-                    aria-label="layer ${layer + 1}, head ${head + 1} of ${kind} speaks" />${layer + 1}.${head + 1}</label>
+                    aria-label="${titles[kind]}: layer ${layer + 1}, head ${head + 1} speaks" />${layer + 1}.${head + 1}</label>
                 </div>`;
             })}</div>`)}
         </div>`)}
       </div>
+      <h3>${titles[chosen(look, name).kind]}: layer ${chosen(look, name).layer + 1}, head ${chosen(look, name).head + 1}${muted.includes(name) ? " (silent)" : ""}</h3>
       <div class="near"><${Large} ...${{ state, change, look, name }} /><${Sum} ...${{ state, look, name }} /></div>
     </section>`;
 }
 
 function place(state, look, map) {
-  const t = Math.max(0, Math.min(state.t, map.rows.length - 1));
+  const word = map.kind === "encoder" ? (state.e < 0 ? look.source.indexOf("<<") + 1 : state.e) : state.t;
+  const t = Math.max(0, Math.min(word, map.rows.length - 1));
   const line = map.weights[t];
   return { t, s: state.s >= 0 && state.s < line.length ? state.s : line.indexOf(Math.max(...line)) };
 }
 
 function Large({ state, change, look, name }) {
-  const map = chosen(look, name), { t, s } = place(state, look, map);
+  const map = chosen(look, name), { t, s } = place(state, look, map), table = useRef(null), row = map.kind === "encoder" ? "e" : "t";
+  useEffect(() => {
+    const box = table.current.parentElement, cell = table.current.querySelector(`[data-cell="${t},${s}"]`);
+    if (cell) box.scrollLeft = cell.offsetLeft - box.clientWidth / 2;  // not scrollIntoView: the page itself stays
+  }, [look, name, t, s]);
   const move = (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!step) return;
     event.preventDefault();
     const next = [t + step[0], s + step[1]];
     if (map.rows[next[0]] === undefined || map.columns[next[1]] === undefined) return;
-    change({ t: next[0], s: next[1] });
+    change({ [row]: next[0], s: next[1] });
     event.currentTarget.querySelector(`[data-cell="${next}"]`)?.focus();
   };
   return html`
-    <div class="scroll"><table class="large" role="grid" aria-label="Attention weights, per cent" onKeyDown=${move}>
+    <div class="scroll"><table ref=${table} class="large" role="grid" aria-label="Attention weights, per cent" onKeyDown=${move}>
       <thead><tr><th></th>${map.columns.map((piece) => html`<th scope="col"><span>${shown(piece)}</span></th>`)}</tr></thead>
       <tbody>${map.rows.map((piece, j) => html`<tr class=${j === t ? "here" : ""}><th scope="row">${shown(piece)}</th>
         ${Array.from(map.weights[j], (w, i) => html`
           <td role="gridcell" tabindex=${j === t && i === s ? 0 : -1} data-cell="${j},${i}" aria-selected=${j === t && i === s}
             aria-label="${shown(piece)} looks at ${shown(map.columns[i])}: ${percent(w)} per cent"
-            style=${`--w:${w}`} onClick=${() => change({ t: j, s: i })}>${w >= 0.005 ? percent(w) : ""}</td>`)}</tr>`)}
+            style=${`--w:${w}`} class=${map.kind === "decoder" && i > j ? "later" : ""} onClick=${() => change({ [row]: j, s: i })}>${w >= 0.005 ? percent(w) : ""}</td>`)}</tr>`)}
       </tbody></table></div>`;
 }
 
@@ -146,11 +159,12 @@ function Sum({ state, look, name }) {
   const products = Array.from(query, (q, i) => q * key[i]), dot = products.reduce((a, b) => a + b, 0);
   const scores = map.at("keys").rows().map(({ data }) => Array.from(query, (q, i) => q * data[i]).reduce((a, b) => a + b, 0) / Math.sqrt(query.length));
   const hidden = map.kind === "decoder" && s > t, largest = Math.max(...products.map(Math.abs));
-  const norm = (v) => Math.hypot(...v);
+  const norm = (v) => Math.hypot(...v), silent = state.mute.split(",").includes(name);
   return html`
     <div class="sum">
       <h3>The sum behind the cell</h3>
-      <p><b>${shown(map.rows[t])}</b> asks, <b>${shown(map.columns[s])}</b> answers. Query times key, in ${query.length} coordinates:</p>
+      <p>${map.kind === "encoder" ? html`<b>${shown(map.rows[t])}</b> asks,` : html`To write <b>${shown(map.rows[t])}</b> it asks,`}
+        <b> ${shown(map.columns[s])}</b> answers. Query (of the one) times key (of the other) in ${query.length} coordinates, blue for, red against:</p>
       <svg class="bars" viewBox="0 -1.05 ${products.length} 2.1" preserveAspectRatio="none" role="img" aria-label="products of query and key">
         ${products.map((x, i) => html`<rect x=${i + 0.1} width="0.8" y=${x > 0 ? -x / largest : 0} height=${Math.abs(x) / largest} class=${x > 0 ? "plus" : "minus"} />`)}
       </svg>
@@ -160,20 +174,21 @@ function Sum({ state, look, name }) {
         ${hidden
           ? html`<tr><th>weight</th><td>0: later pieces are hidden</td></tr>`
           : html`<tr><th>weight, the share of e<sup>${scores[s].toFixed(2)}</sup> in the row</th><td>${percent(map.weights[t][s])} %</td></tr>`}
-        <tr><th>value handed over: length ${norm(value).toFixed(2)}, times weight</th><td>${(norm(value) * map.weights[t][s]).toFixed(2)}</td></tr>
+        <tr><th>its value, ${norm(value).toFixed(2)} long, times the weight</th><td>${silent ? "0: silent" : (norm(value) * map.weights[t][s]).toFixed(2)}</td></tr>
       </tbody></table>
+      <p>All values of the row, so weighted, are added: that is what the head says.</p>
     </div>`;
 }
 
-/** What silencing has done. */
+/** What silencing has done, in sight wherever one is. */
 export function Whole({ model, state, change, look }) {
   if (!state.mute) return null;
   const text = model.tokenizer.decode(look.ids), n = state.mute.split(",").length;
   return html`
-    <section class="broken" aria-live="polite">
-      <p>${n} head${n > 1 ? "s" : ""} silent. ${text === look.wholeText ? "The translation holds." : html`It was <b lang=${state.to}>${look.wholeText}</b>, now it is <b lang=${state.to}>${text || "nothing"}</b>.`}
-        <button onClick=${() => change({ mute: "" })}>Let all speak</button></p>
-    </section>`;
+    <aside class="broken" aria-live="polite">
+      <p>${n} head${n > 1 ? "s" : ""} silent: ${text === look.wholeText ? "the translation holds." : html`<span class="was">no longer <b lang=${state.to}>${look.wholeText}</b> but </span><b lang=${state.to}>${text || "nothing"}</b>`}</p>
+      <button onClick=${() => change({ mute: "" })}>Let all speak</button>
+    </aside>`;
 }
 
 /** What the residual stream would say if the layers ended here; and the choice at the end, at a temperature. */
@@ -182,11 +197,13 @@ export function Lens({ model, state, change, look }) {
   const stages = ["embedding", ...Array.from({ length: model.about.layers }, (_, i) =>
     ["own words", "the English", "feed-forward"].map((what) => `layer ${i + 1}: ${what}`)).flat()];
   const logits = stages.map((_, i) => look.logits.at(i, 0, t).data);
-  const choice = logSoftmax(logits.at(-1), state.temp).map(Math.exp), best = top(choice, 8);
+  const choice = logSoftmax(logits.at(-1), state.temp).map(Math.exp), best = top(choice, 7);
+  const others = Math.max(0, 1 - best.reduce((sum, id) => sum + choice[id], 0));
   return html`
     <section aria-labelledby="lens">
       <h2 id="lens">How “${shown(look.written[t])}” comes about</h2>
-      <p class="caption">The vector that becomes this piece, read by the output layer after each step: what would be written if the model ended there?</p>
+      <p class="caption">A vector begins as the piece before it, and each step changes it. What would be written if the model ended there?
+        Beside it, the last choice, were it drawn by lot: a low temperature is sure, a high one daring (the translation above draws no lots).</p>
       <div class="near">
         <div class="scroll" tabindex="0" role="region" aria-label="What each step would write"><table class="lens"><tbody>${logits.map((row, i) => {
           const p = logSoftmax(row).map(Math.exp);
@@ -197,7 +214,8 @@ export function Lens({ model, state, change, look }) {
           <label for="temp">Temperature <output>${state.temp.toFixed(1)}</output></label>
           <input id="temp" type="range" min="0.2" max="3" step="0.1" value=${state.temp} onInput=${(event) => change({ temp: Number(event.target.value) })} />
           <ol>${best.map((id) => html`<li><span lang=${state.to}>${shown(model.tokenizer.piece(id))}</span>
-            <i style=${`width:${100 * choice[id]}%`}></i><small>${percent(choice[id])} %</small></li>`)}</ol>
+            <i style=${`width:${100 * choice[id]}%`}></i><small>${percent(choice[id])} %</small></li>`)}
+            <li><span>all others</span><i style=${`width:${100 * others}%`}></i><small>${percent(others)} %</small></li></ol>
         </div>
       </div>
     </section>`;
@@ -221,22 +239,28 @@ export function Beam({ model, state, change, look, onDrawn }) {
     return { kept, columns, at, width: columns.length * 172 + 10, height: Math.max(...columns.map((c) => c.length)) * 30 + 14 };
   }, [tree]);
   useEffect(() => drawn && onDrawn(), [drawn]);
+  const box = useRef(null);
+  useEffect(() => {
+    if (box.current && step < 99) box.current.scrollLeft = step * 172 - box.current.clientWidth / 2;
+  }, [step, drawn]);
   if (!drawn) return null;
   const now = Math.min(step, drawn.columns.length - 1);
+  const winner = model.tokenizer.decode(tree.best), other = winner !== model.tokenizer.decode(look.ids);
   const visible = tree.nodes.filter((node) => node.depth <= now);
-  const alive = (node) => (node.fate === "open" && node.depth < now ? visible.some((x) => x.parent === node.id && x.fate !== "dropped") : node.fate !== "dropped");
+  const alive = (node) => node.fate !== "dropped";
   return html`
     <section aria-labelledby="beam">
       <h2 id="beam">What else it might have written</h2>
-      <p class="caption">Beam search keeps the ${state.beam === 1 ? "best beginning" : `${state.beam} best beginnings`} at each step, and lets the others die.
-        A number is log P so far. Bold: the winner, <b lang=${state.to}>${model.tokenizer.decode(tree.best)}</b>.</p>
+      <p class="caption">Each step, every kept beginning grows by one piece; the best ${state.beam > 1 ? state.beam : ""} of all
+        ${state.beam > 1 ? " stay" : " stays"}, the others are dropped (grey). Blue is finished, orange wins. A number is the logarithm of the probability of everything up to
+        there: −0.1 is 90 %, −6.9 one in a thousand.${other ? html` Here it chose otherwise than the translation above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
       <p class="sliders">
         <label>Beginnings kept <output>${state.beam}</output>
           <input type="range" min="1" max="8" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
-        <label>Step <output>${now}</output>
+        <label>Step <output>${now}</output> of ${drawn.columns.length - 1}
           <input type="range" min="0" max=${drawn.columns.length - 1} value=${now} onInput=${(event) => setStep(Number(event.target.value))} /></label>
       </p>
-      <div class="scroll" tabindex="0" role="region" aria-label="The tree of beam search"><svg class="tree" width=${drawn.width} height=${drawn.height}>
+      <div class="scroll" ref=${box} tabindex="0" role="region" aria-label="The tree of beam search"><svg class="tree" width=${drawn.width} height=${drawn.height}>
         ${visible.filter((node) => node.parent >= 0).map((node) => {
           const [[x0, y0], [x1, y1]] = [drawn.at.get(node.parent), drawn.at.get(node.id)];
           return html`<path class=${`${drawn.kept.has(node.id) && now + 1 === drawn.columns.length ? "won" : alive(node) ? "" : "dead"}`}
@@ -246,7 +270,7 @@ export function Beam({ model, state, change, look, onDrawn }) {
           const [x, y] = drawn.at.get(node.id), won = drawn.kept.has(node.id) && now + 1 === drawn.columns.length;
           return html`<g class=${won ? "won" : alive(node) ? node.fate : "dead"} transform="translate(${x} ${y})">
             <rect x="0" y="-12" width="128" height="24" rx="6" />
-            <text x="6" y="4" lang=${state.to}>${shown(model.tokenizer.piece(node.token)).slice(0, 12)}</text>
+            <text x="6" y="4" lang=${state.to}>${cut(shown(model.tokenizer.piece(node.token)))}</text>
             <text x="123" y="4" class="total">${node.parent < 0 ? "" : node.total.toFixed(1)}</text></g>`;
         })}
       </svg></div>
@@ -264,7 +288,8 @@ export function Replay({ model, state, change }) {
   return html`
     <section aria-labelledby="learned">
       <h2 id="learned">How it learned</h2>
-      <p class="caption">The same model after a few updates, and after more. Move the slider: when does attention find the English, and when does the German come right?</p>
+      <p class="caption">The same model after a few updates, and after more. Move the slider: when does it find the English, and when does it come right?
+        The map is the mean of the last layer's heads while the model is made to write the right answer.</p>
       <p class="sliders"><label>Number <select onChange=${(event) => setWhich(Number(event.target.value))}>
           ${replayed.map((row, i) => html`<option value=${i}>${row.number.toLocaleString("en")} → ${row.to === "de" ? "German" : "Korean"}</option>`)}</select></label>
         <label>Updates <output>${frame.step}</output>
@@ -276,7 +301,7 @@ export function Replay({ model, state, change }) {
           <svg class="curve" viewBox="-4 0 312 90" role="img" aria-label="loss while training: ${frame.step} updates">
             <polyline points=${losses.map(([step, loss]) => `${x(step)},${y(loss)}`).join(" ")} />
             <circle cx=${x(frame.step)} cy=${y((losses.find(([step]) => step >= frame.step) ?? losses.at(-1))[1])} r="4" />
-            <text x="300" y="12" text-anchor="end">loss, ${last} updates</text>
+            <text x="300" y="12" text-anchor="end">loss</text>
           </svg>
         </div>
         <div class="scroll" tabindex="0" role="region" aria-label="Cross-attention of the last layer, mean of its heads"><table class="large still">
@@ -287,3 +312,14 @@ export function Replay({ model, state, change }) {
       </div>
     </section>`;
 }
+
+/** What to try. */
+export const Tasks = () => html`
+  <section aria-labelledby="find">
+    <h2 id="find">Three things to find</h2>
+    <ol class="tasks">
+      <li>Silence one head after the other, of 58074. How many are needed? Is it those with the clearest maps?</li>
+      <li>Silence all that read the English: how does it know now which language to write?</li>
+      <li>After how many updates does 58074 come right, and what had it learned before that?</li>
+    </ol>
+  </section>`;
