@@ -103,7 +103,10 @@ def read_settings(folder: str | os.PathLike) -> dict:
         for name, kind in kinds.items():
             if not isinstance(found := settings.get(name), kind):
                 raise ValueError(f"{path} is damaged: it is not the settings of a run, {name} is {found!r:.60}")
-        shape = asdict(TransformerConfig.preset(settings["preset"], settings["vocab_size"]))
+        try:
+            shape = asdict(TransformerConfig.preset(settings["preset"], settings["vocab_size"]))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
         read_fields(TransformerConfig, {**shape, **settings["model"]}, path)
         read_fields(TrainingConfig, settings["training"], path)
     return settings
