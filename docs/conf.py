@@ -41,6 +41,7 @@ html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll
                         "sidebar/scroll-end.html"]}
 templates_path = ["_templates"]
 sitemap_url_scheme = "{link}"
+sitemap_excludes = ["search.html", "genindex.html", "py-modindex.html"]
 notfound_urls_prefix = "/transformer_nbdev/"
 ogp_site_url = html_baseurl
 ogp_social_cards = {"enable": True, "line_color": "#0072B2"}

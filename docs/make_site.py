@@ -149,10 +149,12 @@ def sections() -> list[dict]:
 
 def mend_pages() -> None:
     "Give the pages what the generator leaves out."
+    (site / "search.html").unlink()  # ours is in the sidebar
     for path in site.rglob("*.html"):
         page = path.read_text(encoding="utf-8")
         for old, new in mended.items():
             page = page.replace(old, new)
+        page = re.sub(r'<link rel="search"[^>]*>', "", page)
         here = "../" * (len(path.relative_to(site).parts) - 1)  # links to the published site become local
         published = rf'(<a [^>]*href="){base}((?:[^".]+[.]html[^"]*)?)(?=")'
         page = re.sub(published, lambda link: link[1] + here + (link[2] or "index.html"), page)
