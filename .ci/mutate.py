@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Plant bugs by machine in the exported cells of notebooks, one at a time, and see whether the notebook notices.
+"""Plant bugs by machine in the exported cells of notebooks, one at a time, and see whether anything notices.
 
-    .ci/mutate.py 03_attention 04_multi_head --bugs 12 --seed 0
+    .ci/mutate.py 03_attention 04_multi_head --bugs 12 --seed 0      some notebooks
+    .ci/mutate.py --bugs 12 --store                                  all, results into .ci/mutants.tsv (hours)
 
-A bug is an operator, number, axis, comparison or argument exchanged, or a term dropped, in an exported cell. The
-notebook runs as in the tests, in a copy; it has noticed if a cell fails or prints something else. Survivors are shown:
-each needs a check, or a reason why nothing changes. Prints one line a bug; a run of a notebook is the price of each.
+A bug is an operator, number, axis, comparison or argument exchanged, or a term dropped, in an exported cell. In a copy
+of the project with the bug in notebook and package, the notebook runs as in the tests; it has noticed if a cell fails
+or prints something else. If it has not, the tests run that name the module or something that it exports. Who survives
+needs a check, or a reason why nothing changes: the last column of the table, kept when the same bug is tried again.
 """
 import argparse
 import ast
+import csv
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,12 +24,19 @@ from pathlib import Path
 from transformer_nbdev.exercises import wrong_answers
 
 root = Path(__file__).resolve().parent.parent
+stored = root / ".ci" / "mutants.tsv"
+not_about_code = {"test_site", "test_lab", "test_map", "test_set_up", "test_kills", "test_structure"}
 
 
-def bugs(path: Path) -> list[tuple[int, str]]:
+def cells(name: str) -> list[dict]:
+    "The cells of a notebook."
+    return json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+
+
+def bugs(name: str) -> list[tuple[int, str]]:
     "All single changes of exported cells: the cell's index and its new source."
     found = []
-    for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+    for i, cell in enumerate(cells(name)):
         source = "".join(cell["source"])
         if cell["cell_type"] != "code" or not source.startswith("#| export"):
             continue
@@ -36,28 +47,71 @@ def bugs(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-def notices(name: str, index: int, source: str) -> str | None:
-    "The first complaint of the notebook with this cell changed; None if there is none."
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for item in root.iterdir():
-            if item.name != "nbs":
-                (copy / item.name).symlink_to(item)
-        (copy / "nbs").mkdir()
-        for item in (root / "nbs").iterdir():
-            if item.name != f"{name}.ipynb":
-                (copy / "nbs" / item.name).symlink_to(item)
-        notebook = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))
-        notebook["cells"][index]["source"] = source.splitlines(keepends=True)
-        (copy / "nbs" / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env",
-                   "--nbval-cell-timeout=120", "--nbval-sanitize-with", ".ci/sanitize.cfg", f"nbs/{name}.ipynb"]
-        done = subprocess.run(command, cwd=copy, env={**os.environ, "PYTHONPATH": str(root)}, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def module(name: str) -> str | None:
+    "The module that a notebook compiles into."
+    for cell in cells(name):
+        if line := re.match(r"#\| default_exp (\w+)", "".join(cell["source"])):
+            return line[1]
+    return None
+
+
+def copied(folder: Path, name: str, index: int | None, source: str) -> None:
+    "A project of links, but for this notebook and the package, which have the bug."
+    for item in root.iterdir():
+        if item.name not in ("nbs", "transformer_nbdev"):
+            (folder / item.name).symlink_to(item)
+    for part in ("nbs", "transformer_nbdev"):
+        (folder / part).mkdir()
+        for item in (root / part).iterdir():
+            (folder / part / item.name).symlink_to(item)
+    if index is None:
+        return
+    notebook = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))
+    notebook["cells"][index]["source"] = source.splitlines(keepends=True)
+    (folder / "nbs" / f"{name}.ipynb").unlink()
+    (folder / "nbs" / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    code = folder / "transformer_nbdev" / f"{module(name)}.py"
+    parts = re.split(r"(?m)^(?=# %% )", code.read_text(encoding="utf-8"))
+    mark = f"#{notebook['cells'][index]['id']}\n"
+    assert sum(part.partition("\n")[0] + "\n" == f"# %% ../nbs/{name}.ipynb {mark}" for part in parts) == 1
+    body = source.split("\n", 1)[1]
+    changed = [part.partition("\n")[0] + f"\n{body}\n\n" if part.partition("\n")[0].endswith(mark.strip()) else part
+               for part in parts]
+    code.unlink()
+    code.write_text("".join(changed), encoding="utf-8")
+
+
+def tests_of(name: str) -> list[str]:
+    "The test files that name the module or something that it exports."
+    code = (root / "transformer_nbdev" / f"{module(name)}.py").read_text(encoding="utf-8")
+    exports = re.search(r"__all__ = \[(.*?)\]", code, re.DOTALL)
+    names = [module(name), *re.findall(r"'(\w+)'", exports[1] if exports else "")]
+    pattern = re.compile(rf"\b({'|'.join(names)})\b")
+    files = [path for path in sorted((root / "tests").glob("test_*.py")) if path.stem not in not_about_code]
+    return [f"tests/{path.name}" for path in files if pattern.search(path.read_text(encoding="utf-8"))]
+
+
+def first_complaint(folder: Path, arguments: list[str]) -> str | None:
+    "What the first failed cell or test is called; None if there is none."
+    command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *arguments]
+    try:
+        done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1200)
+    except subprocess.TimeoutExpired:
+        return "does not end"
     if done.returncode == 0:
         return None
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    return (failed or done.stdout.splitlines()[-1:] or ["no output"])[0][:100]
+    failed = re.findall(r"(?m)^(?:FAILED|ERROR) (?:\S*/)?(\S+)", done.stdout)
+    return (failed or done.stdout.splitlines()[-1:] or ["no output"])[0][:80]
+
+
+def noticed(name: str, index: int | None = None, source: str = "") -> str | None:
+    "What the notebook, then the tests, say to this bug."
+    with tempfile.TemporaryDirectory() as place:
+        copied(Path(place), name, index, source)
+        notebook = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "--nbval-sanitize-with",
+                    ".ci/sanitize.cfg", f"nbs/{name}.ipynb"]
+        return first_complaint(Path(place), notebook) or first_complaint(Path(place), tests_of(name))
 
 
 def changed_line(old: str, new: str) -> str:
@@ -68,20 +122,32 @@ def changed_line(old: str, new: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("notebooks", nargs="+")
+    parser.add_argument("notebooks", nargs="*", help="default: all that export")
     parser.add_argument("--bugs", type=int, default=12, help="of each notebook, drawn at random")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", action="store_true", help=f"add what is found to {stored.relative_to(root)}")
     arguments = parser.parse_args()
+    columns = ["notebook", "cell", "bug", "noticed by", "reason"]
+    rows = list(csv.DictReader(stored.open(encoding="utf-8"), delimiter="\t")) if stored.exists() else []
+    table = {(row["notebook"], row["cell"], row["bug"]): row for row in rows}
     tried = survived = 0
-    for name in arguments.notebooks:
-        path = root / "nbs" / f"{name}.ipynb"
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        everything = bugs(path)
+    for name in arguments.notebooks or [path.stem for path in sorted((root / "nbs").glob("*.ipynb"))]:
+        everything = bugs(name)
+        if everything and (complaint := noticed(name)):
+            sys.exit(f"{name} fails without a bug: {complaint}")
         for index, source in random.Random(arguments.seed).sample(everything, min(arguments.bugs, len(everything))):
-            complaint = notices(name, index, source)
+            cell = cells(name)[index]
+            line = changed_line("".join(cell["source"]), source)
+            complaint = noticed(name, index, source)
             tried, survived = tried + 1, survived + (complaint is None)
-            line = changed_line("".join(cells[index]["source"]), source)
             print("caught  " if complaint else "SURVIVES", name, "|", line, "|", complaint or "", flush=True)
+            row = table.setdefault((name, cell["id"], line), {"reason": ""})
+            row |= {"notebook": name, "cell": cell["id"], "bug": line, "noticed by": complaint or ""}
+            if arguments.store:
+                with stored.open("w", encoding="utf-8", newline="") as file:
+                    writer = csv.DictWriter(file, columns, delimiter="\t")
+                    writer.writeheader()
+                    writer.writerows(table.values())
     print(f"{tried} bugs, {survived} survive")
 
 

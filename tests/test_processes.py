@@ -73,8 +73,8 @@ def test_what_a_killed_owner_left_is_taken_over(command, corpus, tmp_path):
     assert not list(tmp_path.glob(".*owner"))
 
 
-def together(tmp_path, *commands, seconds: float = 60) -> tuple[list[int], list[str]]:
-    "Start one process a rank, each with its own command; exit codes and standard errors."
+def begin(tmp_path, *commands) -> list[subprocess.Popen]:
+    "Start one process a rank, each with its own command."
     import socket
 
     with socket.socket() as free:
@@ -90,13 +90,24 @@ def together(tmp_path, *commands, seconds: float = 60) -> tuple[list[int], list[
             [str(a) for a in arguments], env=settings, cwd=tmp_path, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         ))
+    return processes
+
+
+def ends(processes: list[subprocess.Popen], seconds: float = 60) -> tuple[list[int], list[str]]:
+    "Exit codes and standard errors; all must end in time."
     end = time.monotonic() + seconds
     try:
         texts = [p.communicate(timeout=max(1, end - time.monotonic()))[1] for p in processes]
     finally:
         for process in processes:
             process.kill()
+            process.wait()
     return [p.returncode for p in processes], texts
+
+
+def together(tmp_path, *commands) -> tuple[list[int], list[str]]:
+    "What becomes of one process a rank."
+    return ends(begin(tmp_path, *commands))
 
 
 @pytest.mark.parametrize("what", ["other lines", "half the lines"])
@@ -147,3 +158,64 @@ def test_a_folder_in_use_ends_all_processes(command, corpus, tmp_path):
     first.send_signal(signal.SIGCONT)
     assert codes == [1, 1] and all("is in use by process" in text for text in texts), texts
     stopped(first)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_one_that_dies_or_stops_ends_the_others_within_a_minute(corpus, tmp_path, how, victim):
+    one = train(corpus, tmp_path / "out", "--steps=1000000", "--save-every=0")
+    processes = begin(tmp_path, one, one)
+    wait_for_first_update(processes[0], tmp_path / "out")
+    processes[victim].send_signal(how)
+    (code,), (text,) = ends([processes[1 - victim]])
+    processes[victim].kill()
+    processes[victim].communicate()
+    assert code == 1 and "Traceback" not in text, text
+    last = text.strip().splitlines()[-1]
+    blamed = f"process {victim} gives no sign of life", "the process that holds the run together, 0 or torchrun,"
+    assert last.startswith(tuple(f"error: {name}" for name in blamed[: 2 - victim])), last
+    assert last.count("what was saved before is kept") == 1
+
+
+program = """
+import sys, time
+from transformer_nbdev import devices
+
+devices._Company.idle = 3.0
+rank, world = devices.start_processes()
+end = time.monotonic() + 8
+try:
+    with devices.together():
+        devices.everywhere(rank)
+        while rank and what == "works" and time.monotonic() < end:
+            pass
+        if rank and what == "sleeps":
+            time.sleep(30)
+        if rank and what == "fails":
+            raise ValueError("no such file: x")
+        print(devices.everywhere("here"), file=sys.stderr)
+except ConnectionError as error:
+    sys.exit(f"error: {error}")
+"""
+answers = {
+    "works": "['here', 'here']",
+    "sleeps": "error: process 1 hangs: no work for 3 seconds; what was saved before is kept",
+    "fails": "error: process 1 has ended: no such file: x; what was saved before is kept",
+}
+
+
+@pytest.mark.parametrize("what", answers)
+def test_who_works_is_waited_for_who_hangs_or_fails_is_not(tmp_path, what):
+    command = [sys.executable, "-c", f"what = {what!r}\n{program}"]
+    processes = begin(tmp_path, command, command)
+    _, (text,) = ends(processes[:1], 40)
+    processes[1].kill()
+    processes[1].communicate()
+    assert text.strip() == answers[what]
+
+
+def test_going_on_with_another_number_of_processes_says_what_changes(command, corpus, tmp_path):
+    one = train(corpus, tmp_path / "out", "--steps=2")
+    assert together(tmp_path, one, one)[0] == [0, 0]
+    done = command(*train(corpus, tmp_path / "out", "--resume", "--steps=3")[len(cli) :])
+    assert "1 process(es) instead of 2: the same batches, other dropout" in done.stderr, done.stderr

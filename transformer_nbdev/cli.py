@@ -22,7 +22,7 @@ import transformer_nbdev.search  # noqa: F401  # the translator learns to score 
 from .arguments import new_settings, option_help, options_of, read_settings, resumed_settings
 from .corpora import Pairs, Report, decode_lines, load_pairs
 from .data import Tokenizer
-from .devices import bf16_pays, default_device, everywhere, start_processes
+from .devices import bf16_pays, default_device, everywhere, start_processes, together
 from .engine import accelerate, twin_names, twins_named
 from .files import write_atomically
 from .inference import Translator, corpus_scores, validation_bleu
@@ -142,13 +142,14 @@ def train(**options):
     Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …
     """
     start_processes()  # before anything that may fail: the others learn of it
-    context = click.get_current_context()
-    typed = {k for k in options if context.get_parameter_source(k).name == "COMMANDLINE"}
-    settings = resumed_settings(options, typed) if options["resume"] else new_settings(options)
-    trainer = _trainer(settings, options)
-    settings["twins"] = _use_twins(trainer, settings["twins"])
-    (trainer.resume() if options["resume"] else trainer).fit()
-    trainer.say("saved in {out}; next: transformer-nbdev translate --model {out}".format(**options))
+    with together():
+        context = click.get_current_context()
+        typed = {k for k in options if context.get_parameter_source(k).name == "COMMANDLINE"}
+        settings = resumed_settings(options, typed) if options["resume"] else new_settings(options)
+        trainer = _trainer(settings, options)
+        settings["twins"] = _use_twins(trainer, settings["twins"])
+        (trainer.resume() if options["resume"] else trainer).fit()
+        trainer.say("saved in {out}; next: transformer-nbdev translate --model {out}".format(**options))
 
 # %% ../nbs/17_command_line.ipynb #1f8910b0
 class _KeepSettings(Callback):

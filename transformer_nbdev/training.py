@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from .corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
 from .devices import agree, bf16_pays, everywhere, pick_device, random_state
-from .devices import set_random_state, shared_loss, start_processes
+from .devices import set_random_state, shared_loss, start_processes, together
 from .files import append_record, find_checkpoints, owned, read_records, say
 from .files import writable_folder, write_atomically, write_checkpoint
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
-from .runs import Bar, Checkpoint, Log, NotFiniteError, Patience, State
+from .runs import Bar, Checkpoint, Learning, Log, NotFiniteError, Patience, State
 from .runs import StopOnSignal, TrainingConfig, Validate, run_progress
 from .transformer import Transformer, TransformerConfig
 
@@ -201,7 +201,7 @@ class Trainer:
         self.valid, self.tokenizer, self.quiet = valid, tokenizer, quiet or self.rank > 0
         self.history: list[dict] = []
         self.stopped, self.exits = False, contextlib.ExitStack()
-        rest = [Validate(), Patience(), Checkpoint(), Bar(), StopOnSignal()]
+        rest = [Learning(), Validate(), Patience(), Checkpoint(), Bar(), StopOnSignal()]
         self.callbacks = [Log(), *callbacks, *rest]
         if valid and tokenizer:
             longest, report = model.config.max_len, Report()
@@ -338,11 +338,11 @@ class Trainer:
         """Train until the config says stop; returns the metrics.
 
         Ctrl-C ends the update, saves a checkpoint and raises KeyboardInterrupt. After any other
-        error a checkpoint is saved, too, unless it is NotFiniteError. ValueError, and nothing is
-        changed, if the folder is another run's.
+        error a checkpoint is saved, too, unless it is NotFiniteError or comes from another process.
+        ValueError, and nothing is changed, if the folder is another run's.
         """
         clock = time.monotonic() - self.state.seconds
-        with contextlib.ExitStack() as self.exits:
+        with contextlib.ExitStack() as self.exits, together():
             self._begin()
             with self._saved_after_error():
                 self._tell("start")
@@ -395,6 +395,6 @@ class Trainer:
             else:
                 path.unlink(missing_ok=True)
         n, world = sum(map(torch.numel, self.model.parameters())), self.updater.world
-        how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {world} process(es), {n:,} parameters"
+        how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {self.state.told(world)}, {n:,} parameters"
         self.say(f"training on {self.device} {how}, {len(self.batches):,} batches an epoch")
         self.model.train()
