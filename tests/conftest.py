@@ -1,14 +1,10 @@
 "Fixtures of the tests."
-import io
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import sentences, sizes, tiny_model, write_pairs
+from helpers import sentences, sizes, tiny_model, typed, write_pairs
 
-from transformer_nbdev.cli import main
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
@@ -21,19 +17,9 @@ def pytest_configure(config):
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
+def command():
     "The command line in this process: `command(*arguments, stdin=…)` → code, stdout, stderr."
-
-    def call(*arguments, stdin: str | bytes = b"") -> subprocess.CompletedProcess:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "argv", ["transformer-nbdev", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, end.value.code or 0, out, err)
-
-    return call
+    return typed
 
 
 @pytest.fixture(scope="session")

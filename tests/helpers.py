@@ -1,8 +1,10 @@
 "What several test files use: tiny data and models, and the command line as a process of its own."
 import contextlib
+import io
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from transformer_nbdev.cli import main
 from transformer_nbdev.data import Pairs
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -56,6 +59,41 @@ def start(*command) -> subprocess.Popen:
         [str(c) for c in command], env=environment(), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )
+
+
+def typed(*arguments, stdin: str | bytes = b"") -> subprocess.CompletedProcess:
+    "The command line in this process: code, standard output and error."
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    streams = {"stdin": io.TextIOWrapper(io.BytesIO(data), encoding="utf-8")}
+    for name, errors in (("stdout", "strict"), ("stderr", "backslashreplace")):  # as Python opens them
+        streams[name] = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, stream in streams.items():
+            patch.setattr(sys, name, stream)
+        with pytest.raises(SystemExit) as end:
+            main([*map(str, arguments)])
+        for name in ("stdout", "stderr"):
+            streams[name].flush()
+    out, err = (streams[name].buffer.getvalue().decode() for name in ("stdout", "stderr"))
+    return subprocess.CompletedProcess(arguments, end.value.code or 0, out, err)
+
+
+def begin(folder: Path, *commands) -> list[subprocess.Popen]:
+    "Start one process a rank, each with its own command."
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = []
+    for rank, arguments in enumerate(commands):
+        settings = {
+            **environment(), "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(len(commands)),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        }
+        processes.append(subprocess.Popen(
+            [str(a) for a in arguments], env=settings, cwd=folder, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ))
+    return processes
 
 
 def sentences(n: int, seed: int = 0) -> Pairs:

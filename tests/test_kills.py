@@ -1,6 +1,6 @@
 """A run killed at random moments, resumed until it ends: the same to the last bit, and nothing is left over.
 
-KILLS=70 python -m pytest -n 2 tests/test_kills.py does it seventy times; by default once.
+KILLS=70 python -m pytest -n 2 tests/test_kills.py does it seventy times, in one process and in two; by default once.
 """
 import os
 import random
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import metrics, run, same_run, start, train
+from helpers import begin, metrics, same_run, train
 
 from transformer_nbdev.files import find_checkpoints
 from transformer_nbdev.transformer import Transformer
@@ -20,14 +20,18 @@ options = ["--schedule=paper", "--warmup=10", "--dropout=0.1", "--accumulate=2",
 steps, n_runs = 40, int(os.environ.get("KILLS", "1"))
 
 
-@pytest.fixture(scope="module")
-def whole(corpus, tmp_path_factory) -> tuple[Path, float]:
-    "A run that nothing disturbed, and the seconds it took."
+@pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two processes"])
+def whole(request, corpus, tmp_path_factory) -> tuple[int, Path, float]:
+    "How many processes, a run of them that nothing disturbed, and the seconds it took."
     folder, begun = tmp_path_factory.mktemp("runs") / "whole", time.monotonic()
-    done = run(*train(corpus, folder, *options, f"--steps={steps}"))
-    assert done.returncode == 0, done.stderr
-    assert list(metrics(folder)) == list(range(1, steps + 1))
-    return folder, time.monotonic() - begun
+    texts = ended(begin(folder.parent, *[train(corpus, folder, *options, f"--steps={steps}")] * request.param))
+    assert list(metrics(folder)) == list(range(1, steps + 1)), texts
+    return request.param, folder, time.monotonic() - begun
+
+
+def ended(processes) -> list[str]:
+    "What they said; all must end within a minute, or two for the whole run."
+    return [process.communicate(timeout=120)[1] for process in processes]
 
 
 def seen(folder: Path) -> bool:
@@ -37,32 +41,34 @@ def seen(folder: Path) -> bool:
 
 @pytest.mark.parametrize("number", range(n_runs))
 def test_a_run_killed_at_random_ends_like_an_undisturbed_one(corpus, whole, tmp_path, number):
-    rng, (undisturbed, seconds), kills = random.Random(number), whole, 0
-    done = False
+    rng, (world, undisturbed, seconds), kills = random.Random(number), whole, 0
+    done, out = False, tmp_path / "out"
     while not done:
-        more = ["--resume"] if find_checkpoints(tmp_path) else [*options, f"--steps={steps}"]
-        process = start(*train(corpus, tmp_path, *more))
+        more = ["--resume"] if find_checkpoints(out) else [*options, f"--steps={steps}"]
+        processes = begin(tmp_path, *[train(corpus, out, *more)] * world)
         if kills < 2 and rng.random() < 0.8:  # while it trains and saves
             end = time.monotonic() + 60
-            while not seen(tmp_path) and process.poll() is None and time.monotonic() < end:
+            while not seen(out) and processes[0].poll() is None and time.monotonic() < end:
                 time.sleep(0.002)
             moment = rng.uniform(0, seconds / 3)
         else:  # at any time, its start included
             moment = rng.uniform(0, seconds) if kills < 2 else 120.0
+        victim = processes[rng.randrange(world)]
         try:
-            _, text = process.communicate(timeout=moment)
+            victim.wait(timeout=moment)
         except subprocess.TimeoutExpired:
-            process.kill()
-            _, text = process.communicate()
-        if process.returncode == -signal.SIGKILL:
+            victim.kill()
+        texts = ended(processes)
+        assert "Traceback" not in "".join(texts), texts
+        if any(process.returncode == -signal.SIGKILL for process in processes):
             kills += 1
-            for checkpoint in find_checkpoints(tmp_path):
+            for checkpoint in find_checkpoints(out):
                 Transformer.from_pretrained(checkpoint)
-            if (tmp_path / "model.safetensors").exists():  # the manifest is true at every moment
-                Transformer.from_pretrained(tmp_path)
+            if (out / "model.safetensors").exists():  # the manifest is true at every moment
+                Transformer.from_pretrained(out)
         else:
-            assert process.returncode == 0, text
+            assert [process.returncode for process in processes] == [0] * world, texts
             done = True
     print(kills, "kills")
-    same_run(undisturbed, tmp_path)
-    assert not list(tmp_path.rglob(".*"))
+    same_run(undisturbed, out)
+    assert not list(out.rglob(".*"))

@@ -1,4 +1,5 @@
 "Two runs want one folder; several processes share one run. Whatever is wrong ends all of them, soon, in a sentence."
+import os
 import signal
 import subprocess
 import sys
@@ -6,7 +7,9 @@ import time
 
 import helpers
 import pytest
-from helpers import cli, contents, environment, start, train, write_pairs
+from helpers import begin, cli, contents, metrics, start, train, write_pairs
+
+from transformer_nbdev.inference import Translator
 
 
 def wait_for_first_update(process: subprocess.Popen, out) -> None:
@@ -73,24 +76,20 @@ def test_what_a_killed_owner_left_is_taken_over(command, corpus, tmp_path):
     assert not list(tmp_path.glob(".*owner"))
 
 
-def begin(tmp_path, *commands) -> list[subprocess.Popen]:
-    "Start one process a rank, each with its own command."
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = []
-    for rank, arguments in enumerate(commands):
-        settings = {
-            **environment(), "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        }
-        processes.append(subprocess.Popen(
-            [str(a) for a in arguments], env=settings, cwd=tmp_path, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        ))
-    return processes
+@pytest.mark.parametrize("number", range(int(os.environ.get("RACES", "1"))))
+def test_of_two_that_begin_at_once_one_goes_on_and_one_is_told(corpus, tmp_path, number):
+    if resumed := number % 2:
+        assert helpers.run(*train(corpus, tmp_path, "--steps=2", "--schedule=paper")).returncode == 0
+    steps = ["--resume", "--steps=300"] if resumed else ["--steps=300", "--schedule=paper"]
+    both = [start(*train(corpus, tmp_path, "--save-every=100", *steps)) for _ in range(2)]
+    texts = [process.communicate(timeout=120)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 1], texts
+    lost = texts[both[0].returncode == 0]
+    winner = both[both[0].returncode != 0]
+    assert f"{tmp_path} is in use by process {winner.pid}" in lost or "already holds a run" in lost, lost
+    assert "Traceback" not in "".join(texts)
+    assert list(metrics(tmp_path)) == [*range(1, 301)] and not list(tmp_path.glob(".*"))
+    Translator.from_pretrained(tmp_path)
 
 
 def ends(processes: list[subprocess.Popen], seconds: float = 60) -> tuple[list[int], list[str]]:

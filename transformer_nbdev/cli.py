@@ -59,7 +59,7 @@ def main(args: list[str] | None = None) -> None:
         click.echo("error: standard input or standard output is closed", err=True)
         sys.exit(1)
     except (ValueError, TypeError, ImportError, OSError, torch.OutOfMemoryError) as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
         try:
             sys.stdout.flush()
         except OSError:  # what it refused is not tried again at the exit
@@ -70,7 +70,7 @@ def main(args: list[str] | None = None) -> None:
 def _usable_device(context, parameter, value: str | None) -> str | None:
     "The value of --device, if this machine has such a device."
     try:
-        torch.empty(0, device=value or default_device())
+        torch.zeros((), device=default_device() if value is None else value).item()
     except (RuntimeError, AssertionError) as error:
         raise click.BadParameter(str(error).splitlines()[0]) from None
     return value

@@ -350,7 +350,8 @@ def is_large(data: str | None, split: str) -> bool:
     "Whether the files of a split hold over 32 MB, packed over 8; of the hub it is taken to be so."
     if not data or not Path(data).is_dir():
         return bool(data and data.startswith("hub:"))
-    sizes = [(4 if path.suffix == ".gz" else 1) * path.stat().st_size for path in Path(data).glob(f"{split}.*")]
+    paths = [path for path in Path(data).glob("*") if path.name.startswith(f"{split}.") and path.exists()]
+    sizes = [(4 if path.suffix == ".gz" else 1) * path.stat().st_size for path in paths]
     return sum(sizes) > 2**25
 
 

@@ -344,8 +344,8 @@ class Trainer:
         clock = time.monotonic() - self.state.seconds
         with contextlib.ExitStack() as self.exits, together():
             self._begin()
+            self._tell("start")
             with self._saved_after_error():
-                self._tell("start")
                 while self.progress < 1 and not self.stopped:
                     self.update(self.progress)
                     seconds = time.monotonic() - clock
