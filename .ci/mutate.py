@@ -3,6 +3,7 @@
 
     .ci/mutate.py 03_attention 04_multi_head --bugs 12 --seed 0      some notebooks
     .ci/mutate.py --bugs 12 --store                                  all, results into .ci/mutants.tsv (hours)
+    .ci/mutate.py --bugs 12 --store --again                          only what survived and has no reason yet
 
 A bug is an operator, number, axis, comparison or argument exchanged, or a term dropped, in an exported cell. In a copy
 of the project with the bug in notebook and package, the notebook runs as in the tests; it has noticed if a cell fails
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--bugs", type=int, default=12, help="of each notebook, drawn at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", action="store_true", help=f"add what is found to {stored.relative_to(root)}")
+    parser.add_argument("--again", action="store_true", help="only bugs that survived before, without a reason")
     arguments = parser.parse_args()
     columns = ["notebook", "cell", "bug", "noticed by", "reason"]
     rows = list(csv.DictReader(stored.open(encoding="utf-8"), delimiter="\t")) if stored.exists() else []
@@ -133,11 +135,14 @@ def main() -> None:
     tried = survived = 0
     for name in arguments.notebooks or [path.stem for path in sorted((root / "nbs").glob("*.ipynb"))]:
         everything = bugs(name)
-        if everything and (complaint := noticed(name)):
+        if everything and not arguments.again and (complaint := noticed(name)):
             sys.exit(f"{name} fails without a bug: {complaint}")
         for index, source in random.Random(arguments.seed).sample(everything, min(arguments.bugs, len(everything))):
             cell = cells(name)[index]
             line = changed_line("".join(cell["source"]), source)
+            before = table.get((name, cell["id"], line), {"noticed by": "", "reason": ""})
+            if arguments.again and (before["noticed by"] or before["reason"]):
+                continue
             complaint = noticed(name, index, source)
             tried, survived = tried + 1, survived + (complaint is None)
             print("caught  " if complaint else "SURVIVES", name, "|", line, "|", complaint or "", flush=True)

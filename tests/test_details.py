@@ -1,0 +1,96 @@
+"What machine-made bugs changed and nothing noticed (.ci/mutate.py): defaults, first values, edges of ranges."
+import io
+import sys
+
+import numpy as np
+import pytest
+import torch
+from helpers import sentences, sizes
+
+from transformer_nbdev.corpora import _parse_vector, number_split
+from transformer_nbdev.diagnoses import _sorted, formula, relation
+from transformer_nbdev.exercises import Exercise, wrong_answers
+from transformer_nbdev.files import Progress
+from transformer_nbdev.output_loss import OutputProjection
+from transformer_nbdev.training import Trainer, TrainingConfig
+
+
+def trainer(folder=None, quiet=True, valid=None, **config) -> Trainer:
+    config = TrainingConfig(precision="fp32", steps=2, log_every=1, batch_tokens=200, **config)
+    return Trainer.from_pairs(sentences(40), config, folder, valid, "tiny", 280, "cpu", quiet=quiet, **sizes)
+
+
+def test_first_logits_of_unit_vectors_have_unit_spread():
+    torch.manual_seed(0)
+    assert OutputProjection(64, 1000).weight.std().item() == pytest.approx(1 / 8, rel=0.02)
+
+
+def test_only_adamw_decays():
+    for name, decays in (("adamw", [0.0, 0.1]), ("adam", [0.0])):
+        groups = trainer(optimizer=name, weight_decay=0.1).state.optimizer.param_groups
+        assert sorted({group["weight_decay"] for group in groups}) == decays
+
+
+def test_the_validation_loss_is_the_mean_over_all_tokens():
+    run = trainer(valid=sentences(9, seed=1))
+    total = tokens = 0.0
+    model = run.model.eval()
+    for rows in run.valid_batches.plan:
+        batch = run.valid_batches.batch(rows)
+        logits = model(batch.src, torch.cat([torch.full_like(batch.tgt[:, :1], 1), batch.tgt[:, :-1]], 1))
+        total += torch.nn.functional.cross_entropy(logits.mT, batch.tgt, ignore_index=0, reduction="sum").item()
+        tokens += (batch.tgt != 0).sum().item()
+    assert run.measure()["valid_loss"] == pytest.approx(total / tokens, rel=1e-5)
+
+
+def test_the_bar_says_where_the_run_is_unless_it_is_quiet(capsys):
+    for quiet in (False, True):
+        trainer(quiet=quiet).fit()
+        assert ("100%" in capsys.readouterr().err) != quiet
+
+
+def test_progress_ends_with_a_line(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # there is a bar instead
+    progress = Progress()
+    progress.update(0.5, "too early for a line")
+    progress.update(1.0, "the end")
+    assert sys.stderr.getvalue().splitlines() == ["100%       0 s,     0 s left  the end"]
+
+
+def test_words_of_other_numbers_are_held_out_only_if_there_are_no_others():
+    assert min(number_split(200, 50, 100)[1]) == 100
+    assert min(number_split(200, 50, 101)[1]) < 100
+    assert _parse_vector("a 1", None) == ("a", [1.0])
+
+
+def test_wrong_answers_leave_the_rest_alone():
+    programs = [*wrong_answers("def f(x, y):\n    a = x * 3\n    b = g(x, y, 0)\n    return a + b")]
+    assert all(program.count("\n") == 3 for program in programs)
+    assert {"a = x * 4", "a = x * 6", "b = g(x, y, 1)", "b = g(x, y, -1)"} <= {
+        line.strip() for program in programs for line in program.splitlines()
+    }
+
+
+def test_relations_say_what_was_found_of_what_was_expected():
+    right = [np.array([1.0, 2.0, 0.0]), np.array([3.0, 0.0, 5.0])]
+    assert "it is 2 times the right result" in relation([2 * x for x in right], right)
+    assert relation([2 * x + (x == 0) for x in right], right) is None  # not a factor: something where 0 belongs
+    assert relation(["a"], ["b"]) is None
+    exercise = Exercise("double", lambda x: 2 * x, lambda rng: (rng.random(3),), {})
+    assert "it is 2 times the right result" in exercise.diagnose(lambda x: 4 * x)
+
+
+def test_formulas_need_enough_cases_and_few_names():
+    cases = [(2, 3), (4, 5), (3, 7), (5, 2)]
+    areas = [a * b for a, b in cases]
+    wrong = [x + a for x, (a, _) in zip(areas, cases)]
+    assert formula(wrong, areas, ["a", "b"], cases) == "it is too large by a, in every case"
+    assert formula(wrong[:3], areas[:3], ["a", "b"], cases[:3]) is None
+    assert formula(wrong, areas, [*"abcdef"], [(*case, 1, 1, 1, 1) for case in cases]) is None
+    assert formula(["a"] * 4, areas, ["a", "b"], cases) is None
+
+
+def test_rows_are_sorted_up_to_rounding():
+    rows = np.array([[1.0, 3.0], [1.0 + 1e-8, 2.0]])
+    assert np.allclose(_sorted(rows, 0)[:, 1], [2.0, 3.0])
