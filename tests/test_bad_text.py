@@ -142,3 +142,27 @@ def test_a_wrong_download_is_refused_and_the_old_file_stays(url, tmp_path):
     with refused(OSError, "127.0.0.1:9", "online", tmp_path):
         download("http://127.0.0.1:9/file", old, right)
     assert old.read_bytes() == b"old"
+
+
+def test_what_is_there_is_found_where_nothing_may_be_written(url, tmp_path, monkeypatch):
+    path = write(tmp_path / "file", body)
+    monkeypatch.setattr(os, "open", None)  # nobody may ask for a lock
+    assert download(url, path, right) == path and Server.asked == []
+
+
+@pytest.mark.parametrize("name", ["file.lock", "file.part"])
+def test_a_link_in_the_cache_is_not_written_through(url, tmp_path, name):
+    other = write(tmp_path / "other", "mine")
+    (tmp_path / name).symlink_to(other)
+    with refused(OSError, name):
+        download(url, tmp_path / "file", right)
+    assert other.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("line", [b"\0" * 2**20, b"one two\n" * 2**17])
+def test_a_gzip_file_made_to_fill_the_memory_is_refused(tmp_path, line):
+    with gzip.open(tmp_path / "a.gz", "wb") as file:
+        for _ in range(200):
+            file.write(line)
+    with refused(ValueError, tmp_path / "a.gz", "over 50 times its size"):
+        read_lines(tmp_path / "a.gz")

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Pairs', 'number_words', 'number_split', 'number_pairs', 'Report', 'decode_lines', 'check_texts', 'cut_words',
-           'read_lines', 'find_file', 'read_parallel', 'read_tsv', 'load_table', 'hub_pair', 'read_hub', 'multi30k',
-           'language_tag', 'load_pairs', 'read_vectors']
+           'unpacked', 'read_lines', 'find_file', 'read_parallel', 'read_tsv', 'load_table', 'hub_pair', 'read_hub',
+           'multi30k', 'language_tag', 'load_pairs', 'read_vectors']
 
 # %% ../nbs/D_corpora.ipynb #de744e69
 import gzip
@@ -139,13 +139,26 @@ def cut_words(texts: Iterable[str], longest: int = 256) -> Iterator[str]:
         say(f"note: words over {longest} characters were cut, {n:,} times, for learning the vocabulary")
 
 # %% ../nbs/D_corpora.ipynb #843554c5
-def read_lines(path: Path) -> list[str]:
-    "The lines of a text file, plain or .gz. ValueError names bad UTF-8 or a damaged gzip."
+def unpacked(path: Path) -> Iterator[bytes]:
+    "The lines of a .gz, with their ends. ValueError if it is damaged, or over 50 times its size and 128 MB."
+    left = max(2**27, 50 * path.stat().st_size)
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            return decode_lines(file, str(path))
+        with gzip.open(path, "rb") as file:
+            while line := file.readline(left + 1):
+                left -= len(line)
+                if left < 0:
+                    raise ValueError(f"{path} unpacks to over 50 times its size: it is made to fill the memory")
+                yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+
+
+def read_lines(path: Path) -> list[str]:
+    "The lines of a text file, plain or .gz. ValueError names bad UTF-8 or a damaged gzip."
+    if path.suffix == ".gz":
+        return decode_lines(unpacked(path), str(path))
+    with open(path, "rb") as file:
+        return decode_lines(file, str(path))
 
 
 def find_file(folder: Path, name: str) -> Path:

@@ -24,6 +24,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 # %% ../nbs/C_files.ipynb #5444193c
 _marker = ".transformer_nbdev-"
@@ -238,11 +239,16 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _no_link(path: Path, mode: str) -> IO:
+    "Open a file to write; OSError if it is a link: it would lead out of the folder."
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
+
+
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
     "Inside `with`, others who ask for the same path wait (on systems that have `fcntl`)."
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(path.name + ".lock"), "w") as file:
+    with _no_link(path.with_name(path.name + ".lock"), "w") as file:
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
@@ -262,10 +268,7 @@ def _fetch(url: str, part: Path) -> None:
         length = answer.headers.get("Content-Length")
         size = start + int(length) if length else None
         bar = dict(total=size, initial=start, unit="B", unit_scale=True, desc=part.stem)
-        with (
-            open(part, "ab" if start else "wb") as file,
-            tqdm.wrapattr(file, "write", **bar) as counted,
-        ):
+        with _no_link(part, "ab" if start else "wb") as file, tqdm.wrapattr(file, "write", **bar) as counted:
             shutil.copyfileobj(answer, counted)
     if size and part.stat().st_size < size:
         raise ConnectionError(f"it ended after {part.stat().st_size:,} of {size:,} bytes")
@@ -278,8 +281,10 @@ def download(url: str, path: Path, sha256: str) -> Path:
     checksum is wrong.
     """
     part = path.with_name(path.name + ".part")
+    if _sha256(path) == sha256:  # also where nothing may be written
+        return path
     with _alone(path):
-        if _sha256(path) == sha256:
+        if _sha256(path) == sha256:  # another was faster
             return path
         try:
             if _sha256(part) != sha256:

@@ -6,10 +6,8 @@
 __all__ = ['Lines', 'TextPairs', 'MemoryPairs', 'HubPairs', 'Corpus', 'StreamBatches', 'is_large', 'open_corpus']
 
 # %% ../nbs/16_streaming.ipynb #d7b9945c
-import gzip
 import hashlib
 import os
-import shutil
 from array import array
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +21,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from .corpora import Pairs, Report, find_file, hub_pair, language_tag, load_pairs, load_table
+from .corpora import Pairs, Report, find_file, hub_pair, language_tag, load_pairs, load_table, unpacked
 from .data import Batch, Sequences, TokenBatches, Tokenizer, encode_pairs
 from .files import write_atomically
 
@@ -97,15 +95,12 @@ def _unpacked(path: Path, folder: Path) -> Path:
     plain = folder / f"{name}.{path.stem}"
 
     def unpack(part: Path) -> None:
-        with gzip.open(path, "rb") as packed, open(part, "wb") as file:
-            shutil.copyfileobj(packed, file, 2**22)
+        with open(part, "wb") as file:
+            file.writelines(unpacked(path))
 
     if not plain.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            write_atomically(plain, unpack)
-        except (EOFError, gzip.BadGzipFile, OSError) as error:
-            raise ValueError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+        write_atomically(plain, unpack)
     return plain
 
 
