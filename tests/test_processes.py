@@ -144,7 +144,7 @@ def test_a_process_without_data_ends_the_others(corpus, tmp_path):
 def test_a_process_that_never_comes_is_not_waited_for(tmp_path):
     wait = "from transformer_nbdev.devices import start_processes; start_processes(3)"
     codes, texts = together(tmp_path, [sys.executable, "-c", wait], [sys.executable, "-c", "pass"])
-    assert codes == [1, 0] and "not all processes came within 3 seconds" in texts[0]
+    assert codes == [1, 0] and "did not come within 3 seconds" in texts[0]
 
 
 def test_a_folder_in_use_ends_all_processes(command, corpus, tmp_path):
@@ -174,6 +174,7 @@ def test_one_that_dies_or_stops_ends_the_others_within_a_minute(corpus, tmp_path
     blamed = f"process {victim} gives no sign of life", "the process that holds the run together, 0 or torchrun,"
     assert last.startswith(tuple(f"error: {name}" for name in blamed[: 2 - victim])), last
     assert last.count("what was saved before is kept") == 1
+    assert "frame #" not in text
 
 
 program = """
@@ -218,3 +219,32 @@ def test_going_on_with_another_number_of_processes_says_what_changes(command, co
     assert together(tmp_path, one, one)[0] == [0, 0]
     done = command(*train(corpus, tmp_path / "out", "--resume", "--steps=3")[len(cli) :])
     assert "1 process(es) instead of 2: the same batches, other dropout" in done.stderr, done.stderr
+
+
+meet = """
+import os, sys
+from transformer_nbdev.devices import start_processes
+import torch.distributed as dist
+
+try:
+    if int(os.environ["RANK"]) == victim:
+        next(dist.rendezvous("env://"))
+        os._exit(1)
+    start_processes(3)
+except TimeoutError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+def test_one_that_ends_while_they_meet_ends_the_others(tmp_path):
+    command = [sys.executable, "-c", f"victim = 0\n{meet}"]
+    codes, texts = together(tmp_path, command, command)
+    assert codes == [1, 1] and "or ended at its start" in texts[1], texts
+    assert len(texts[1].splitlines()) == 1
+
+
+def test_without_a_first_process_the_others_say_so_and_nothing_else(tmp_path):
+    command = [sys.executable, "-c", f"victim = 0\n{meet}".replace("next(dist", "os._exit(1), next(dist")]
+    codes, texts = together(tmp_path, command, command)
+    assert codes == [1, 1] and texts[1].startswith("error: one of the processes did not come"), texts
+    assert len(texts[1].splitlines()) == 1

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import pickle
+import socket
 import statistics
 import threading
 import time
@@ -112,7 +113,8 @@ class _Company:
 
     def watch(self, rank: int, waited: float) -> None:
         "ConnectionError if that process has left, or, so many seconds later, lives or works no more."
-        signs, work, _, reason = json.loads(self.call("get", f"life {rank}"))
+        begun = self.call("check", [f"life {rank}"])
+        signs, work, _, reason = json.loads(self.call("get", f"life {rank}")) if begun else (0, 0, 0, "")
         last_signs, silent, last_work, idle = self.heard.get(rank, (signs, 0.0, work, 0.0))
         silent = silent + waited if signs == last_signs else 0.0
         idle = idle + waited if work == last_work else 0.0
@@ -172,6 +174,23 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
+def _between_processes(error: Exception) -> bool:
+    "Whether a message failed, and not what this process computes."
+    return isinstance(error, dist.DistError) or isinstance(error, RuntimeError) and "gloo" in str(error)
+
+
+def _reach_first(seconds: float) -> None:
+    "Wait until process 0, or torchrun, listens; PyTorch's own wait fills the screen with its stack."
+    end, address = time.monotonic() + seconds, (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    while True:
+        try:
+            return socket.create_connection(address, timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{address[0]}:{address[1]} does not answer ({error})") from error
+            time.sleep(0.1)
+
+
 def start_processes(seconds: float = 60.0) -> tuple[int, int]:
     """Rank and number of processes; under `torchrun` joins them: Gloo on CPUs, NCCL between GPUs.
 
@@ -181,15 +200,20 @@ def start_processes(seconds: float = 60.0) -> tuple[int, int]:
     global _company
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and not dist.is_initialized():
         gpus = torch.cuda.is_available() and dist.is_nccl_available()
-        try:
-            store, rank, n = next(dist.rendezvous("env://", timeout=timedelta(seconds=seconds)))
-        except dist.DistStoreError as error:
-            raise TimeoutError(
-                f"not all processes came within {seconds:.0f} seconds; see what the others say"
-            ) from error
         backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
         most = timedelta(seconds=40)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=n, timeout=most)
+        try:
+            if {"MASTER_ADDR", "MASTER_PORT"} <= set(os.environ) and os.environ.get("RANK") != "0":
+                _reach_first(seconds)
+            store, rank, n = next(dist.rendezvous("env://", timeout=timedelta(seconds=seconds)))
+            dist.init_process_group(backend, store=store, rank=rank, world_size=n, timeout=most)
+        except (TimeoutError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not _between_processes(error):
+                raise
+            raise TimeoutError(
+                f"one of the processes did not come within {seconds:.0f} seconds, or ended at its start; "
+                "see what the others say"
+            ) from error
         _company = _Company(dist.PrefixStore("company", store), rank, n)
         atexit.register(_leave)
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
@@ -206,7 +230,7 @@ def together() -> Iterator[None]:
     except Exception as error:
         if _company is None:
             raise
-        if isinstance(error, dist.DistError) or isinstance(error, RuntimeError) and "gloo" in str(error):
+        if _between_processes(error):
             raise _company.missing() from error
         if not isinstance(error, ConnectionError):
             _company.leave(str(error) or type(error).__name__)
