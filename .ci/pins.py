@@ -1,4 +1,5 @@
-"""Make constraints.txt anew: a pin for every package of the extras, with markers, for Python 3.11.0 to 3.14.
+"""Make constraints.txt anew: a pin for every package of the extras, with markers, for Python 3.11.0 to 3.14; and
+.ci/lock.txt, the pins of what the tests need with the SHA-256 of every file, for all systems, which CI installs.
 
     python .ci/pins.py             pins that still fit stay as they are
     python .ci/pins.py --upgrade   the newest of everything
@@ -14,17 +15,27 @@ from pathlib import Path
 
 root = Path(__file__).parent.parent
 path = root / "constraints.txt"
+locked = root / ".ci" / "lock.txt"
 extras = ["--extra=dev", "--extra=bench", "--extra=docs"]
 pythons = ("3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0")
 systems = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc")
 
 
-def compile_pins(*options: str, **how: object) -> subprocess.CompletedProcess:
+def compile_pins(*options: str, extras: list[str] = extras, **how: object) -> subprocess.CompletedProcess:
     "uv's resolver on the extras of this package."
     command = [sys.executable, "-m", "uv", "pip", "compile", "setup.py", *extras]
     command += ["--no-annotate", "--no-header", "--quiet", "--refresh-package=transformer-nbdev"]  # settings.ini counts
     env = {**os.environ, "MACOSX_DEPLOYMENT_TARGET": "14.0"}  # the oldest that PyTorch has wheels for
     return subprocess.run([*command, *options], cwd=root, env=env, **how)
+
+
+def lock() -> None:
+    "The pins again, with hashes. PyTorch is not among them: which of its builds, is chosen by the index."
+    done = compile_pins("--universal", "--python-version=3.11.0", "--generate-hashes", f"--constraint={path}",
+                        extras=["--extra=dev"], check=True, capture_output=True, text=True)
+    blocks = re.split(r"(?m)^(?=\S)", done.stdout)
+    kept = [block for block in blocks if not re.match(r"torch==|nvidia-|cuda-|triton", block)]
+    locked.write_text("".join(kept), encoding="utf-8")
 
 
 def check() -> int:
@@ -55,3 +66,4 @@ if __name__ == "__main__":
     lines = path.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if not re.match(r"nvidia-|cuda-|triton", line)]  # pinned by PyTorch itself
     path.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    lock()
