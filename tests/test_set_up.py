@@ -1,5 +1,6 @@
 "The one program that sets the course up: what it does when something is missing, and that it runs anywhere."
 import ast
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -119,3 +120,18 @@ def test_actions_are_pinned_by_commit_and_may_read_only(path):
     used = re.findall(r"uses: (.+)", text)
     assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}  # v[\d.]+", line) for line in used), used
     assert re.search(r"^permissions: {contents: read}$", text, re.M)
+
+
+def test_the_lock_has_the_pins_and_a_hash_for_each_file():
+    pins = {line.split("==")[0]: line for line in (root / "constraints.txt").read_text().splitlines()}
+    blocks = re.split(r"(?m)^(?=\S)", (root / ".ci" / "lock.txt").read_text())[1:]
+    locked = {block.split("==")[0]: block.split(" \\")[0] for block in blocks}
+    assert len(locked) > 100
+    for name, line in locked.items():
+        assert line.split(" ;")[0] == pins[name].split(" ;")[0], f"python .ci/pins.py makes both anew: {line}"
+    for block in blocks:
+        assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)) == len(block.splitlines()) - 1 > 0, block
+    needs = importlib.metadata.requires("transformer-nbdev")
+    for need in (n for n in needs if "extra" not in n or '"dev"' in n):
+        name = re.match(r"[\w-]+", need)[0].lower().replace("_", "-")
+        assert name in locked or name == "torch", f"{name} is new: python .ci/pins.py"
