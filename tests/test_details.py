@@ -1,16 +1,24 @@
 "What machine-made bugs changed and nothing noticed (.ci/mutate.py): defaults, first values, edges of ranges."
+import inspect
 import io
+import json
 import sys
 
 import numpy as np
 import pytest
 import torch
-from helpers import sentences, sizes
+from helpers import sentences, sizes, tiny_model
 
+import transformer_nbdev
+from transformer_nbdev.attention import attention, fused_attention
 from transformer_nbdev.corpora import _parse_vector, number_split
+from transformer_nbdev.data import Tokenizer, _encode
 from transformer_nbdev.diagnoses import _sorted, formula, relation
 from transformer_nbdev.exercises import Exercise, wrong_answers
 from transformer_nbdev.files import Progress
+from transformer_nbdev.inference import Translator
+from transformer_nbdev.marian import from_marian, to_marian
+from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.training import Trainer, TrainingConfig
 
@@ -94,3 +102,71 @@ def test_formulas_need_enough_cases_and_few_names():
 def test_rows_are_sorted_up_to_rounding():
     rows = np.array([[1.0, 3.0], [1.0 + 1e-8, 2.0]])
     assert np.allclose(_sorted(rows, 0)[:, 1], [2.0, 3.0])
+
+
+def test_fewer_queries_than_keys_see_the_same_whatever_the_width():
+    query, key, value = torch.randn(2, 3, 5), torch.randn(2, 5, 5), torch.randn(2, 5, 5)  # width = number of keys
+    slow = attention(query, key, value, causal=True)[0]
+    assert torch.allclose(fused_attention(query, key, value, causal=True), slow, atol=1e-6)
+
+
+def test_a_warm_up_of_one_update_ends_with_it():
+    assert linear_schedule(1, 0.0, 2.0, 1) == linear_schedule(1, 0.0, 2.0, 0) == 2.0
+
+
+def test_texts_are_encoded_block_by_block_and_all_of_them():
+    tokenizer = Tokenizer.train(["one two three"], 280)
+    texts = [f"one {n}" for n in range(7)]
+    assert [*_encode(texts, tokenizer, block=3)] == [ids + [tokenizer.eos_id] for ids in tokenizer.encode_batch(texts)]
+
+
+def test_batches_may_hold_a_single_position():
+    tokenizer = Tokenizer.train([text for pair in sentences(40) for text in pair], 280)
+    translator = Translator(tiny_model(vocab_size=tokenizer.vocab_size), tokenizer)
+    texts = ["one two", "three", "four four zero"]
+    assert translator.translate(texts, max_tokens=1) == translator.translate(texts)
+
+
+def test_defaults_are_the_papers_and_the_documented_ones():
+    for name in ("Encoder", "EncoderLayer", "Decoder", "DecoderLayer", "TransformerConfig", "MultiHeadAttention"):
+        parameters = inspect.signature(getattr(transformer_nbdev, name)).parameters
+        assert name == "MultiHeadAttention" or parameters["dropout"].default == 0.1, name
+    config = TrainingConfig(steps=1)
+    assert (config.beta1, config.beta2, config.eps, config.label_smoothing) == (0.9, 0.98, 1e-9, 0.1)
+    assert config.save_every == 500
+
+
+def test_marian_folders_without_some_values(tmp_path):
+    to_marian(tiny_model(force_end=True, output_bias=True), tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    values = json.loads(path.read_text())
+    for name in ("dropout", "forced_eos_token_id"):  # newer folders have the second in generation_config.json
+        values.pop(name, None)
+    path.write_text(json.dumps(values))
+    config = from_marian(tmp_path / "model").config
+    assert config.dropout == 0.1 and config.force_end
+
+
+def test_a_ctranslate2_folder_without_its_longest_text(tmp_path):
+    pytest.importorskip("ctranslate2")
+    from transformer_nbdev.serving import CTranslate2Translator, to_ctranslate2
+
+    tokenizer = Tokenizer.train(["one two three"], 280)
+    to_ctranslate2(tiny_model(vocab_size=tokenizer.vocab_size), tmp_path / "model", tokenizer)
+    path = tmp_path / "model" / "config.json"
+    values = json.loads(path.read_text())
+    assert CTranslate2Translator(tmp_path / "model").max_len == values.pop("max_len") != 512
+    path.write_text(json.dumps(values))
+    assert CTranslate2Translator(tmp_path / "model").max_len == 512
+
+
+def test_only_the_last_piece_of_a_path_has_a_head():
+    from matplotlib import pyplot as plt
+
+    from transformer_nbdev.drawing import flow
+
+    axes = plt.figure().add_subplot()
+    flow(axes, {"a": (0, 0)}, [("a", (1, 0), (1, 1))])
+    patches = [note.arrow_patch for note in axes.texts if getattr(note, "arrowprops", None)]
+    assert [type(patch.get_arrowstyle()).__name__ for patch in patches] == ["Curve", "CurveFilledB"]
+    plt.close("all")
