@@ -110,7 +110,7 @@ def noticed(name: str, index: int | None = None, source: str = "") -> str | None
     "What the notebook, then the tests, say to this bug."
     with tempfile.TemporaryDirectory() as place:
         copied(Path(place), name, index, source)
-        notebook = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "--nbval-sanitize-with",
+        notebook = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600", "--nbval-sanitize-with",
                     ".ci/sanitize.cfg", f"nbs/{name}.ipynb"]
         return first_complaint(Path(place), notebook) or first_complaint(Path(place), tests_of(name))
 

@@ -305,6 +305,7 @@ def test_four_threads_may_share_a_translator(translator):
     assert all(one == wanted for one in found)
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells a process its memory there")
 def test_memory_does_not_grow_with_translations(translator):
     "MANY=5000 for as many; after the first tenth nothing is added but a few megabytes of the allocator's."
     def resident() -> int:
