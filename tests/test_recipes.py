@@ -118,6 +118,8 @@ def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypat
     assert found == {0.6: 1, 1.0: 3, 1.4: 2} and translator.model.config.length_penalty == 1.0
     translator.model.save_pretrained(tmp_path)
     assert Transformer.from_pretrained(tmp_path).config.length_penalty == 1.0
+    written[0.6] = ""  # nothing learned: not tried any further
+    assert tune_length_penalty(translator, pairs, penalties=(0.6, 1.0, 1.4)) == {0.6: 0}
 
 
 def test_a_run_stores_its_penalty_and_evaluate_uses_it(command, corpus, tmp_path):

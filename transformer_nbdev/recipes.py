@@ -72,6 +72,8 @@ def tune_length_penalty(
     for alpha in penalties:
         texts = translator.translate(source, beam_size=beam_size, length_penalty=alpha)
         found[alpha] = corpus_scores(texts, references)["BLEU"]["score"]
+        if found[alpha] < 1:  # nothing learned yet, and so nothing to choose
+            break
     translator.model.config.length_penalty = max(found, key=found.__getitem__)
     return found
 
