@@ -58,6 +58,13 @@ const answers = await page.evaluate(async (spoken) => {
 must(!answers.length, `${answers.length} right answers are not Python's: ${answers.slice(0, 5)}`);
 must(!words.length, `numbers in other words than Python's: ${words.slice(0, 5)}`);
 
+const beginning = () => page.textContent(".beginning");
+const winner = await beginning();
+await page.locator(".tree g.dead").last().hover();
+const other = await beginning(), piece = await page.locator(".tree .seen text:first-of-type").last().textContent();
+must(winner.includes("the winner") && other.includes("dropped here"), `the tree says ${winner} and ${other}`);
+must(other.includes(piece.replace("␣", "").replace("…", "")), `${piece} is not in ${other}`);
+
 const bytes = (folder) => readdirSync(folder).reduce((sum, name) => {
   const path = join(folder, name);
   return sum + (statSync(path).isDirectory() ? bytes(path) : name.endsWith(".gz") ? statSync(path).size : gzipSync(readFileSync(path)).length);

@@ -223,10 +223,10 @@ export function Lens({ model, state, change, look }) {
 
 /** The tree of a beam search: a column a step, the best above. */
 export function Beam({ model, state, change, look, onDrawn }) {
-  const [tree, setTree] = useState(null), [step, setStep] = useState(99);
+  const [tree, setTree] = useState(null), [step, setStep] = useState(99), [touched, setTouched] = useState(null);
   useEffect(() => {
     let current = true;
-    model.beam(look.src, state.beam, 0.6, look.gates).then((found) => current && (setTree(found), setStep(99)));
+    model.beam(look.src, state.beam, 0.6, look.gates).then((found) => current && (setTree(found), setStep(99), setTouched(null)));
     return () => { current = false; };
   }, [look, state.beam]);
   const drawn = useMemo(() => {
@@ -248,18 +248,24 @@ export function Beam({ model, state, change, look, onDrawn }) {
   const winner = model.tokenizer.decode(tree.best), other = winner !== model.tokenizer.decode(look.ids);
   const visible = tree.nodes.filter((node) => node.depth <= now);
   const alive = (node) => node.fate !== "dropped";
+  const best = now + 1 === drawn.columns.length ? tree.nodes[tree.winner] : drawn.columns[now][0];
+  const end = touched && touched.depth <= now ? touched : best, way = [];
+  for (let node = end; node.parent >= 0; node = tree.nodes[node.parent]) way.unshift(node);
+  const fate = end.id === tree.winner ? "the winner" : { over: "finished", dropped: "dropped here" }[end.fate] ?? "kept";
   return html`
     <section aria-labelledby="beam">
       <h2 id="beam">What else it might have written</h2>
       <p class="caption">Each step, every kept beginning grows by one piece; the best ${state.beam > 1 ? state.beam : ""} of all
         ${state.beam > 1 ? " stay" : " stays"}, the others are dropped (grey). Blue is finished, orange wins. A number is the logarithm of the probability of everything up to
-        there: −0.1 is 90 %, −6.9 one in a thousand.${other ? html` Here it chose otherwise than the translation above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
+        there: −0.1 is 90 %, −6.9 one in a thousand. Point at a piece, or tap it, to read its whole beginning.${other ? html` Here it chose otherwise than the translation above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
       <p class="sliders">
         <label>Beginnings kept <output>${state.beam}</output>
           <input type="range" min="1" max="8" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
         <label>Step <output>${now}</output> of ${drawn.columns.length - 1}
           <input type="range" min="0" max=${drawn.columns.length - 1} value=${now} onInput=${(event) => setStep(Number(event.target.value))} /></label>
       </p>
+      <p class="beginning" aria-live="polite"><b lang=${state.to}>${model.tokenizer.decode(way.map((node) => node.token)) || "(nothing yet)"}</b>
+        ${` ${end.total < -7 ? "below 0.1" : percent(Math.exp(end.total))} %, ${way.length} piece${way.length === 1 ? "" : "s"}, ${fate}`}</p>
       <div class="scroll" ref=${box} tabindex="0" role="region" aria-label="The tree of beam search"><svg class="tree" width=${drawn.width} height=${drawn.height}>
         ${visible.filter((node) => node.parent >= 0).map((node) => {
           const [[x0, y0], [x1, y1]] = [drawn.at.get(node.parent), drawn.at.get(node.id)];
@@ -268,7 +274,9 @@ export function Beam({ model, state, change, look, onDrawn }) {
         })}
         ${visible.map((node) => {
           const [x, y] = drawn.at.get(node.id), won = drawn.kept.has(node.id) && now + 1 === drawn.columns.length;
-          return html`<g class=${won ? "won" : alive(node) ? node.fate : "dead"} transform="translate(${x} ${y})">
+          const kind = `${won ? "won" : alive(node) ? node.fate : "dead"}${touched && way.includes(node) ? " seen" : ""}`;
+          return html`<g class=${kind} transform="translate(${x} ${y})" onPointerEnter=${() => setTouched(node)}
+              onPointerLeave=${(event) => event.pointerType === "mouse" && setTouched(null)}>
             <rect x="0" y="-12" width="128" height="24" rx="6" />
             <text x="6" y="4" lang=${state.to}>${cut(shown(model.tokenizer.piece(node.token)))}</text>
             <text x="123" y="4" class="total">${node.parent < 0 ? "" : node.total.toFixed(1)}</text></g>`;
