@@ -11,7 +11,7 @@ from torch import nn
 
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.muon import Muon, muon_groups, orthogonalise
-from transformer_nbdev.recipes import RisingDropout, recipe, tune_length_penalty
+from transformer_nbdev.recipes import RisingDropout, TuneSearch, recipe, tune_length_penalty
 from transformer_nbdev.runs import TrainingConfig
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -154,3 +154,16 @@ def test_help_shows_the_settings_that_a_run_gets():
             option = text.split(f"--{name.replace('_', '-')} ")[1].split(" --")[0]
             shared = recipe("text")["training"].get(name) == value
             assert f"{'[default: ' if shared else before}{value}" in option, (task, name, option)
+
+
+def test_the_settings_are_those_that_the_stored_results_were_measured_with():
+    "Who changes one of them runs benchmarks/multi30k.py and number_words.py anew."
+    assert recipe("text") == {
+        "preset": "small", "vocab_size": 4000, "model": {"bias": False, "dropout": 0.3}, "dropout_per_epoch": 0.02,
+        "training": {"batch_tokens": 2000, "optimizer": "muon", "lr": 6e-3, "warmup": 100}, "ends": {"epochs": 20.0},
+    }
+    assert recipe("numbers") == {
+        "preset": "tiny", "vocab_size": 500, "model": {"dropout": 0.0}, "dropout_per_epoch": 0.0,
+        "training": {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98}, "ends": {"steps": 1000},
+    }
+    assert TuneSearch().n_pairs == 1000
