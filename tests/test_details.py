@@ -3,6 +3,7 @@ import inspect
 import io
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from helpers import sentences, sizes, tiny_model
 
 import transformer_nbdev
 from transformer_nbdev.attention import attention, fused_attention
+from transformer_nbdev.cli import _output_file, cli
 from transformer_nbdev.corpora import _parse_vector, number_split
 from transformer_nbdev.data import Tokenizer, _encode
 from transformer_nbdev.diagnoses import _sorted, formula, relation
@@ -20,6 +22,7 @@ from transformer_nbdev.inference import Translator
 from transformer_nbdev.marian import from_marian, to_marian
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
+from transformer_nbdev.streaming import HubPairs
 from transformer_nbdev.training import Trainer, TrainingConfig
 
 
@@ -170,3 +173,28 @@ def test_only_the_last_piece_of_a_path_has_a_head():
     patches = [note.arrow_patch for note in axes.texts if getattr(note, "arrowprops", None)]
     assert [type(patch.get_arrowstyle()).__name__ for patch in patches] == ["Curve", "CurveFilledB"]
     plt.close("all")
+
+
+def test_sets_of_the_hub_are_read_by_number(monkeypatch):
+    rows = [{"translation": {"en": word, "de": f"{word}!"}} for word in ("one", " ", "three")]
+    stub = types.SimpleNamespace(load_dataset=lambda name, config, split: rows)
+    monkeypatch.setitem(sys.modules, "datasets", stub)
+    source = HubPairs("some/set", "train", "en", "de", tag=">>de<< ")
+    assert len(source) == 3 and source.digest != HubPairs("some/set", "train", "en", "de").digest
+    assert source.read(np.array([2, 1])) == [(">>de<< three", "three!"), ("", " !")]
+    with pytest.raises(ValueError, match="ko"):
+        HubPairs("some/set", "train", "en", "ko")
+
+
+def test_what_is_true_or_false_has_two_options():
+    options = {option for parameter in cli.commands["train"].params for option in parameter.secondary_opts}
+    assert {"--no-bias", "--no-norm-first", "--no-compile"} <= options
+
+
+def test_whether_an_output_can_be_written_is_asked_of_its_folder(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr("os.access", lambda place, how: asked.append(str(place)) or True)
+    (tmp_path / "old").write_text("")
+    for path in (tmp_path / "old", tmp_path / "new", "/dev/null"):
+        _output_file(None, None, str(path))
+    assert asked == [f"{tmp_path}/", f"{tmp_path}/", "/dev/null"]
