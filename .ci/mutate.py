@@ -13,6 +13,7 @@ needs a check, or a reason why nothing changes: the last column of the table, ke
 import argparse
 import ast
 import csv
+import functools
 import json
 import os
 import random
@@ -29,6 +30,7 @@ stored = root / ".ci" / "mutants.tsv"
 not_about_code = {"test_site", "test_lab", "test_map", "test_set_up", "test_kills", "test_structure"}
 
 
+@functools.cache
 def cells(name: str) -> list[dict]:
     "The cells of a notebook."
     return json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
@@ -122,6 +124,12 @@ def changed_line(old: str, new: str) -> str:
     return " / ".join(line.strip() for line in new.splitlines()[1:] if line.strip() not in plain)[:160]
 
 
+def key(name: str, index: int, source: str) -> tuple[str, str, str]:
+    "What the table calls a bug."
+    cell = cells(name)[index]
+    return name, cell["id"], changed_line("".join(cell["source"]), source)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("notebooks", nargs="*", help="default: all that export")
@@ -138,17 +146,17 @@ def main() -> None:
         everything = bugs(name)
         if everything and not arguments.again and (complaint := noticed(name)):
             sys.exit(f"{name} fails without a bug: {complaint}")
-        for index, source in random.Random(arguments.seed).sample(everything, min(arguments.bugs, len(everything))):
-            cell = cells(name)[index]
-            line = changed_line("".join(cell["source"]), source)
-            before = table.get((name, cell["id"], line), {"noticed by": "", "reason": ""})
-            if arguments.again and (before["noticed by"] or before["reason"]):
+        keys = [key(name, *bug) for bug in everything]
+        table = {old: row for old, row in table.items() if old[0] != name or old in keys}  # the code has changed
+        some = random.Random(arguments.seed).sample(range(len(keys)), min(arguments.bugs, len(keys)))
+        for i in range(len(keys)) if arguments.again else some:
+            row = table.get(keys[i], {"noticed by": "", "reason": "none" if arguments.again else ""})
+            if arguments.again and (row["noticed by"] or row["reason"]):
                 continue
-            complaint = noticed(name, index, source)
+            complaint = noticed(name, *everything[i])
             tried, survived = tried + 1, survived + (complaint is None)
-            print("caught  " if complaint else "SURVIVES", name, "|", line, "|", complaint or "", flush=True)
-            row = table.setdefault((name, cell["id"], line), {"reason": ""})
-            row |= {"notebook": name, "cell": cell["id"], "bug": line, "noticed by": complaint or ""}
+            print("caught  " if complaint else "SURVIVES", *keys[i], complaint or "", sep=" | ", flush=True)
+            table[keys[i]] = row | dict(zip(columns, (*keys[i], complaint or "")))
             if arguments.store:
                 with stored.open("w", encoding="utf-8", newline="") as file:
                     writer = csv.DictWriter(file, columns, delimiter="\t")

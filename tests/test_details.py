@@ -11,18 +11,20 @@ import torch
 from helpers import sentences, sizes, tiny_model
 
 import transformer_nbdev
+from transformer_nbdev import performance
 from transformer_nbdev.attention import attention, fused_attention
 from transformer_nbdev.cli import _output_file, cli
 from transformer_nbdev.corpora import _parse_vector, number_split
-from transformer_nbdev.data import Tokenizer, _encode
+from transformer_nbdev.data import Sequences, Tokenizer, _encode
 from transformer_nbdev.diagnoses import _sorted, formula, relation
 from transformer_nbdev.exercises import Exercise, wrong_answers
-from transformer_nbdev.files import Progress
+from transformer_nbdev.files import Progress, cache_folder
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.marian import from_marian, to_marian
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
-from transformer_nbdev.streaming import HubPairs
+from transformer_nbdev.quantization import eight_bits
+from transformer_nbdev.streaming import HubPairs, _read_shard, _write_shard
 from transformer_nbdev.training import Trainer, TrainingConfig
 
 
@@ -198,3 +200,32 @@ def test_whether_an_output_can_be_written_is_asked_of_its_folder(monkeypatch, tm
     for path in (tmp_path / "old", tmp_path / "new", "/dev/null"):
         _output_file(None, None, str(path))
     assert asked == [f"{tmp_path}/", f"{tmp_path}/", "/dev/null"]
+
+
+@pytest.mark.parametrize("vocab_size", [2**15, 2**15 + 1, 2**17])
+def test_kept_shards_hold_every_id(tmp_path, vocab_size):
+    rows = [[1, vocab_size - 1], [vocab_size // 2]]
+    _write_shard(tmp_path / "shard", (Sequences(rows), Sequences(rows[::-1])), "mark", vocab_size)
+    source, target = ([ids.tolist() for ids in side] for side in _read_shard(tmp_path / "shard", "mark"))
+    assert source == rows and target == rows[::-1]
+
+
+def test_downloads_lie_in_the_home_folder_unless_told_otherwise(monkeypatch, tmp_path):
+    monkeypatch.delenv("TRANSFORMER_NBDEV_CACHE", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", lambda: tmp_path)
+    assert cache_folder() == tmp_path / ".cache" / "transformer_nbdev"
+    monkeypatch.setenv("TRANSFORMER_NBDEV_CACHE", "elsewhere")
+    assert str(cache_folder()) == "elsewhere"
+
+
+def test_rates_are_operations_and_bytes_a_second(monkeypatch):
+    read = []
+    monkeypatch.setattr(performance, "seconds_of", lambda call, *_: read.append(call()) or 0.5)
+    assert performance.matmul_rate() == 2 * 1536**3 / 0.5
+    assert performance.memory_rate(n_bytes=4000) == 8000 and read[-1] == 1000  # float32
+
+
+def test_eight_bits_are_255_levels():
+    codes, factors = eight_bits(torch.randn(2000, 64, generator=torch.Generator().manual_seed(0)))
+    assert (codes.min().item(), codes.max().item()) == (-127, 127)
+    assert eight_bits(torch.zeros(1, 4))[1].item() > 0

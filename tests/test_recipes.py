@@ -1,4 +1,5 @@
 "Recipes: Muon's steps, dropout that rises, a length penalty that stays with the model."
+import inspect
 import json
 import math
 import sys
@@ -167,3 +168,4 @@ def test_the_settings_are_those_that_the_stored_results_were_measured_with():
         "training": {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98}, "ends": {"steps": 1000},
     }
     assert TuneSearch().n_pairs == 1000
+    assert inspect.signature(tune_length_penalty).parameters["penalties"].default == (0.6, 1.0, 1.2, 1.4)
