@@ -92,6 +92,8 @@ def test_relations_say_what_was_found_of_what_was_expected():
     assert relation(["a"], ["b"]) is None
     exercise = Exercise("double", lambda x: 2 * x, lambda rng: (rng.random(3),), {})
     assert "it is 2 times the right result" in exercise.diagnose(lambda x: 4 * x)
+    pair = Exercise("pair", lambda x: (x, 2 * x), lambda rng: (rng.random(3),), {})
+    assert "part 2 of the result: it is 2 times the right result" in pair.diagnose(lambda x: (x, 4 * x))
 
 
 def test_formulas_need_enough_cases_and_few_names():
