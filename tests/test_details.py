@@ -78,9 +78,9 @@ def test_words_of_other_numbers_are_held_out_only_if_there_are_no_others():
 
 
 def test_wrong_answers_leave_the_rest_alone():
-    programs = [*wrong_answers("def f(x, y):\n    a = x * 3\n    b = g(x, y, 0)\n    return a + b")]
+    programs = [*wrong_answers("def f(x, y):\n    a = x * 3\n    b = g(x, 0, y)\n    return a + b")]
     assert all(program.count("\n") == 3 for program in programs)
-    assert {"a = x * 4", "a = x * 6", "b = g(x, y, 1)", "b = g(x, y, -1)"} <= {
+    assert {"a = x * 4", "a = x * 6", "b = g(x, 1, y)", "b = g(x, -1, y)"} <= {
         line.strip() for program in programs for line in program.splitlines()
     }
 

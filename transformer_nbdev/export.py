@@ -6,9 +6,12 @@
 __all__ = ['EncoderGraph', 'StepGraph', 'export_programs', 'GraphState', 'GraphModel', 'export_model', 'load_graphs']
 
 # %% ../nbs/15_export.ipynb #088334ba
+import contextlib
 import copy
 import json
+import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -163,6 +166,19 @@ _names = {
 }
 
 
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    "PyTorch's exporter tells of changes in its own code, and of libraries that it does not need here."
+    log = logging.getLogger("torch")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        log.setLevel(before)
+
+
 def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -> None:
     "One graph as an ONNX file. ImportError says what to install."
     try:
@@ -171,7 +187,8 @@ def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -
         raise ImportError(f"{error}; pip install 'transformer-nbdev[onnx]'") from error
     inputs, outputs = _names[name]
     options: Any = {"input_names": inputs, "output_names": outputs, "dynamo": True, "verbose": False}
-    cast(Any, torch.onnx.export(program, **options)).save(path)
+    with _without_warnings():
+        cast(Any, torch.onnx.export(program, **options)).save(path)
 
 
 def export_model(
