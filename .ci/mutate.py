@@ -27,6 +27,7 @@ from transformer_nbdev.exercises import wrong_answers
 
 root = Path(__file__).resolve().parent.parent
 stored = root / ".ci" / "mutants.tsv"
+columns = ["notebook", "cell", "bug", "noticed by", "reason"]
 not_about_code = {"test_site", "test_lab", "test_map", "test_set_up", "test_kills", "test_structure"}
 
 
@@ -91,8 +92,9 @@ def tests_of(name: str) -> list[str]:
     names = [module(name), *re.findall(r"'(\w+)'", exports[1] if exports else "")]
     pattern = re.compile(rf"\b({'|'.join(names)})\b")
     files = [path for path in (root / "tests").glob("test_*.py") if path.stem not in not_about_code]
-    files.sort(key=lambda path: (path.stem != "test_details", path.stem))  # written for such bugs
-    return [f"tests/{path.name}" for path in files if pattern.search(path.read_text(encoding="utf-8"))]
+    details = root / "tests" / "test_details.py"  # written for such bugs: first
+    files = [details, *sorted(path for path in files if path != details and pattern.search(path.read_text("utf-8")))]
+    return [f"tests/{path.name}" for path in files]
 
 
 def first_complaint(folder: Path, arguments: list[str]) -> str | None:
@@ -130,6 +132,14 @@ def key(name: str, index: int, source: str) -> tuple[str, str, str]:
     return name, cell["id"], changed_line("".join(cell["source"]), source)
 
 
+def store(table: dict[tuple[str, str, str], dict]) -> None:
+    "Write the table anew."
+    with stored.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, delimiter="\t", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table[found] for found in sorted(table))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("notebooks", nargs="*", help="default: all that export")
@@ -138,7 +148,6 @@ def main() -> None:
     parser.add_argument("--store", action="store_true", help=f"add what is found to {stored.relative_to(root)}")
     parser.add_argument("--again", action="store_true", help="only bugs that survived before, without a reason")
     arguments = parser.parse_args()
-    columns = ["notebook", "cell", "bug", "noticed by", "reason"]
     rows = list(csv.DictReader(stored.open(encoding="utf-8"), delimiter="\t")) if stored.exists() else []
     table = {(row["notebook"], row["cell"], row["bug"]): row for row in rows}
     tried = survived = 0
@@ -158,10 +167,9 @@ def main() -> None:
             print("caught  " if complaint else "SURVIVES", *keys[i], complaint or "", sep=" | ", flush=True)
             table[keys[i]] = row | dict(zip(columns, (*keys[i], complaint or "")))
             if arguments.store:
-                with stored.open("w", encoding="utf-8", newline="") as file:
-                    writer = csv.DictWriter(file, columns, delimiter="\t")
-                    writer.writeheader()
-                    writer.writerows(table.values())
+                store(table)
+        if arguments.store:
+            store(table)
     print(f"{tried} bugs, {survived} survive")
 
 
