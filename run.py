@@ -93,12 +93,11 @@ def main() -> None:
     "What the command line asks for."
     if sys.version_info < (3, 11):  # noqa: UP036  # this file has no syntax that an older one would not read
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}")
-    # Two threads; freed memory is kept (see 16_engine). No busy waiting between parallel sections, but for a benchmark.
+    # Two threads, which wait for each other not too busily (see 16_performance); freed memory is kept (see 16_engine).
     os.environ.setdefault("OMP_NUM_THREADS", "2")
+    os.environ.setdefault("GOMP_SPINCOUNT", "30000")
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     task, *rest = sys.argv[1:] or [""]
-    if task != "bench":
-        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     known = task in ("lab", "test", "bench", "readme", "site", "book")
     if not known or len(rest) > (task == "lab") or not all(map(str.isdigit, rest)):
         sys.exit(__doc__)

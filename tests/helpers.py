@@ -38,7 +38,7 @@ def environment() -> dict[str, str]:
     offline = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy")}
     return {
         **os.environ, "PYTHONPATH": str(root), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1",
-        "GOMP_SPINCOUNT": "2000", "PYTHONIOENCODING": "utf-8", **offline,
+        "PYTHONIOENCODING": "utf-8", **offline,
     }
 
 

@@ -41,6 +41,7 @@ damages = {
     "field wrong": (lambda f: edit(f, d_model="wide"), ["config.json", "d_model", "wide"]),
     "field impossible": (lambda f: edit(f, n_heads=5), ["config.json", "n_heads", "5"]),
     "field odd": (lambda f: edit(f, d_model=15, n_heads=1), ["config.json", "15"]),
+    "positions without end": (lambda f: edit(f, max_len=10**6), ["config.json", "16,000,000", "max_len"]),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), ["model.safetensors"]),
     "weights cut": (lambda f: cut(f / "model.safetensors", 0.9), ["model.safetensors"]),
     "weights almost gone": (lambda f: cut(f / "model.safetensors", 0.01), ["model.safetensors"]),
@@ -71,6 +72,11 @@ def test_damage_is_seen_by_the_manifest(copied, damage):
     change(copied)
     with refused(ValueError, copied, words[0] if damage != "model smaller" else "config.json", "manifest.json"):
         Translator.from_pretrained(copied)
+
+
+def test_many_positions_may_be_meant(tmp_path):
+    tiny_model(max_len=600_000).save_pretrained(tmp_path / "long")
+    assert Transformer.from_pretrained(tmp_path / "long").config.max_len == 600_000
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "empty"])

@@ -154,6 +154,7 @@ def test_model(function, kind, words):
         ({"eos_id": 20}, ["eos_id", 20]),
         ({"eos_id": 0}, ["eos_id", 0]),
         ({"vocab_size": 0}, ["vocab_size", 0]),
+        ({"max_len": 2**24 + 1}, ["max_len", 2**24 + 1]),
     ],
     ids=lambda o: next(iter(o)) if isinstance(o, dict) else "",
 )

@@ -202,6 +202,19 @@ for name in {[path.stem for path in modules if path.stem != "__init__"]}:
     assert done.returncode == 0, done.stderr
 
 
+def test_how_long_threads_wait_is_set_before_pytorch_reads_it():
+    program = """
+import os, sys
+os.environ.pop("GOMP_SPINCOUNT", None)
+os.environ |= dict(word.split("=") for word in sys.argv[1:])
+import transformer_nbdev
+assert "torch" not in sys.modules
+print(os.environ["GOMP_SPINCOUNT"])
+"""
+    assert run(sys.executable, "-c", program).stdout == "30000\n"
+    assert run(sys.executable, "-c", program, "GOMP_SPINCOUNT=7").stdout == "7\n"  # who knows better is left alone
+
+
 timing = """
 import json, sys, time
 began = time.perf_counter()

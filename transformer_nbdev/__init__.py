@@ -5,8 +5,10 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
+# Both are read when torch is imported. Threads that wait for each other sleep soon: see 16_performance.
+os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 if "WORLD_SIZE" in os.environ:  # of several processes one that ends is told by us, not by PyTorch's stack frames
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # read when torch is imported
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 
 if TYPE_CHECKING:  # at run time a name's module is imported when the name is first used
     from transformer_nbdev.attention import attention, causal_mask, check_causal, fused_attention, padding_mask

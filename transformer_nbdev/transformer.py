@@ -30,8 +30,8 @@ from .positional_encoding import PositionalEncoding
 def _check_config(c: "TransformerConfig") -> None:
     "ValueError, in one sentence, for numbers that make no model."
     for name in "vocab_size d_model n_heads n_encoder_layers n_decoder_layers d_ff max_len".split():
-        if not isinstance(value := getattr(c, name), int) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        if not isinstance(value := getattr(c, name), int) or not 1 <= value <= 2**24:
+            raise ValueError(f"{name} must be a positive integer, at most 2**24, got {value!r}")
     special = (c.pad_id, c.bos_id, c.eos_id)
     inside = all(isinstance(i, int) and 0 <= i < c.vocab_size for i in special)
     known = c.activation in activations
@@ -261,6 +261,9 @@ def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
             if config.n_encoder_layers + config.n_decoder_layers > len(shapes):
                 raise ValueError(f"{len(shapes)} tensors cannot be all layers of {path}")
+            table = config.max_len * config.d_model
+            if table > 2**23 + weights.stat().st_size and not (folder / "manifest.json").exists():
+                raise ValueError(f"{path}: {table:,} numbers for max_len; `seal` the folder if you mean it")
             with torch.device("meta"):  # shapes alone, no memory
                 _check_shapes(weights, shapes, kind(config))
             tensors = {name: file.get_tensor(name) for name in shapes}
