@@ -95,7 +95,7 @@ def main() -> None:
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}")
     # Two threads, which wait for each other not too busily (see 16_performance); freed memory is kept (see 16_engine).
     os.environ.setdefault("OMP_NUM_THREADS", "2")
-    os.environ.setdefault("GOMP_SPINCOUNT", "30000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     task, *rest = sys.argv[1:] or [""]
     known = task in ("lab", "test", "bench", "readme", "site", "book")

@@ -10,6 +10,8 @@ from torch import nn
 
 from transformer_nbdev.engine import (
     ByteDropout,
+    PiecewiseOutput,
+    _choose_for_training,
     accelerate,
     candidates,
     choose,
@@ -111,8 +113,6 @@ def test_fast_is_plain_for_each_type_device_and_mask(dtype, device, mask, twin):
 
 
 def test_loss_in_pieces_for_any_number_of_pieces_and_under_autocast(monkeypatch):
-    from transformer_nbdev.engine import PiecewiseOutput
-
     torch.manual_seed(0)
     layer, x = OutputProjection(8, 50, bias=True), torch.randn(3, 4, 8)
     for n_rows, autocast in itertools.product((1, 5, 100), (False, True)):
@@ -219,6 +219,13 @@ for p, e in zip(model.parameters(), expected):
     torch.testing.assert_close(p.grad, e, rtol=1e-4, atol=1e-4)
 """)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("n_words, wanted", [(999, {nn.Dropout}), (1000, {nn.Dropout, OutputProjection})])
+def test_for_many_words_the_loss_is_taken_in_pieces_whatever_its_race_says(monkeypatch, n_words, wanted):
+    times = {ByteDropout: (1.0, 0.5), PiecewiseOutput: (1.0, 2.0)}
+    monkeypatch.setattr("transformer_nbdev.engine._times_in_training", lambda layers: times)
+    assert set(_choose_for_training([(OutputProjection(8, n_words), 1)])) == wanted
 
 
 def test_the_choice_is_made_once_and_can_be_named():

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 # Both are read when torch is imported. Threads that wait for each other sleep soon: see 16_performance.
-os.environ.setdefault("GOMP_SPINCOUNT", "30000")
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 if "WORLD_SIZE" in os.environ:  # of several processes one that ends is told by us, not by PyTorch's stack frames
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 
