@@ -11,7 +11,7 @@ import torch
 from helpers import sentences, sizes, tiny_model
 
 import transformer_nbdev
-from transformer_nbdev import performance
+from transformer_nbdev import devices, performance
 from transformer_nbdev.attention import attention, fused_attention
 from transformer_nbdev.cli import _output_file, cli
 from transformer_nbdev.corpora import _parse_vector, number_split
@@ -231,3 +231,18 @@ def test_eight_bits_are_255_levels():
     codes, factors = eight_bits(torch.randn(2000, 64, generator=torch.Generator().manual_seed(0)))
     assert (codes.min().item(), codes.max().item()) == (-127, 127)
     assert eight_bits(torch.zeros(1, 4))[1].item() > 0
+
+
+@pytest.mark.parametrize(
+    ("told", "pays"),
+    [
+        ("vendor_id: GenuineIntel, flags: avx512_bf16 amx_bf16", True),
+        ("vendor_id: GenuineIntel, flags: avx512_bf16", False),  # at half the speed of float32
+        ("vendor_id: AuthenticAMD, flags: avx512_bf16", True),
+        ("vendor_id: AuthenticAMD, flags: avx2", False),
+    ],
+)
+def test_bfloat16_where_the_chip_is_faster_at_it(tmp_path, monkeypatch, told, pays):
+    (tmp_path / "cpuinfo").write_text(told)
+    monkeypatch.setattr(devices, "Path", lambda _: tmp_path / "cpuinfo")
+    assert devices.bf16_pays(torch.device("cpu")) is pays

@@ -46,13 +46,16 @@ def pick_device(device: str | torch.device | None) -> torch.device:
 
 
 def bf16_pays(device: torch.device) -> bool:
-    "Whether this device multiplies bfloat16 matrices faster than float32 ones."
+    """Whether this device multiplies bfloat16 matrices faster than float32 ones.
+
+    Among processors: Intel's with AMX, AMD's with AVX512-BF16, by what Linux tells of them.
+    """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu" or not Path("/proc/cpuinfo").exists():
         return False
-    flags = Path("/proc/cpuinfo").read_text()
-    return "avx512_bf16" in flags or "amx_bf16" in flags
+    told = Path("/proc/cpuinfo").read_text()
+    return "amx_bf16" in told or "AuthenticAMD" in told and "avx512_bf16" in told
 
 # %% ../nbs/E_devices.ipynb #d0e1f204
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16384")
