@@ -72,26 +72,28 @@ class _Company:
 
     def __init__(self, store: dist.Store, rank: int, world: int):
         self.store, self.rank, self.world, self.asked = store, rank, world, 0
-        self.signs, self.reason, self.gone = 0, "", threading.Event()
+        self.signs, self.reason, self.gone, self.deaf = 0, "", threading.Event(), ""
         self.heard: dict[int, tuple] = {}
         self.sign()
         self.heart = threading.Thread(target=self.live, daemon=True)
         self.heart.start()
 
     def call(self, what: str, *arguments: Any) -> Any:
-        "Ask the store, from a thread that may be left behind: the store's process can be stopped, too."
+        "Ask the store, from a thread that may be left behind: its process can be stopped. Silent once: never again."
         answers: list = []
 
         def ask() -> None:
             with contextlib.suppress(RuntimeError):
                 answers.append(getattr(self.store, what)(*arguments))
 
-        asking = threading.Thread(target=ask, daemon=True)
-        asking.start()
-        asking.join(self.patience)
-        if not answers:
-            how = "does not answer" if asking.is_alive() else "has ended"
-            raise _lost(f"the process that holds the run together, 0 or torchrun, {how}")
+        if not self.deaf:
+            asking = threading.Thread(target=ask, daemon=True)
+            asking.start()
+            asking.join(self.patience)
+            if not answers:
+                self.deaf = "does not answer" if asking.is_alive() else "has ended"
+        if self.deaf:
+            raise _lost(f"the process that holds the run together, 0 or torchrun, {self.deaf}")
         return answers[0]
 
     def sign(self) -> None:
