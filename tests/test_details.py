@@ -237,7 +237,7 @@ def test_eight_bits_are_255_levels():
     ("told", "pays"),
     [
         ("vendor_id: GenuineIntel, flags: avx512_bf16 amx_bf16", True),
-        ("vendor_id: GenuineIntel, flags: avx512_bf16", False),  # at half the speed of float32
+        ("vendor_id: GenuineIntel, flags: avx512_bf16", False),  # slower than float32
         ("vendor_id: AuthenticAMD, flags: avx512_bf16", True),
         ("vendor_id: AuthenticAMD, flags: avx2", False),
     ],
