@@ -8,6 +8,7 @@ from helpers import tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_nbdev import inference
+from transformer_nbdev.config import TrainingConfig
 from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoding import (
     DirectState,
@@ -21,7 +22,6 @@ from transformer_nbdev.decoding import (
 from transformer_nbdev.engine import accelerate, candidates, exchange, plain
 from transformer_nbdev.inference import BeamSearch, _Search
 from transformer_nbdev.performance import caption_like
-from transformer_nbdev.runs import TrainingConfig
 from transformer_nbdev.training import Updater
 from transformer_nbdev.transformer import Transformer
 

@@ -242,7 +242,9 @@ def test_eight_bits_are_255_levels():
         ("vendor_id: AuthenticAMD, flags: avx2", False),
     ],
 )
-def test_bfloat16_where_the_chip_is_faster_at_it(tmp_path, monkeypatch, told, pays):
-    (tmp_path / "cpuinfo").write_text(told)
-    monkeypatch.setattr(devices, "Path", lambda _: tmp_path / "cpuinfo")
+def test_bfloat16_where_the_chip_is_faster_at_it(monkeypatch, told, pays):
+    monkeypatch.setattr(devices, "_processor", lambda: told)
+    monkeypatch.setattr(devices, "onednn_takes", lambda dtype: True)
     assert devices.bf16_pays(torch.device("cpu")) is pays
+    monkeypatch.setattr(devices, "onednn_takes", lambda dtype: False)  # told so by ONEDNN_MAX_CPU_ISA
+    assert not devices.bf16_pays(torch.device("cpu"))

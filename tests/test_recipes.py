@@ -10,10 +10,10 @@ import torch
 from helpers import metrics, run, tiny_model, train
 from torch import nn
 
+from transformer_nbdev.config import TrainingConfig
 from transformer_nbdev.inference import Translator
 from transformer_nbdev.muon import Muon, muon_groups, orthogonalise
-from transformer_nbdev.recipes import RisingDropout, TuneSearch, recipe, tune_length_penalty
-from transformer_nbdev.runs import TrainingConfig
+from transformer_nbdev.recipes import RisingDropout, recipe, tune_length_penalty
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 
@@ -87,7 +87,7 @@ def test_muon_goes_on_exactly_from_its_state():
 def test_an_optimiser_that_was_not_imported_is_named():
     code = """
 from transformer_nbdev.data import Sequences, TokenBatches
-from transformer_nbdev.runs import TrainingConfig
+from transformer_nbdev.config import TrainingConfig
 from transformer_nbdev.training import Updater
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 batches = TokenBatches(Sequences([[3, 2]] * 4), Sequences([[3, 2]] * 4), 64)
@@ -167,5 +167,4 @@ def test_the_settings_are_those_that_the_stored_results_were_measured_with():
         "preset": "tiny", "vocab_size": 500, "model": {"dropout": 0.0}, "dropout_per_epoch": 0.0,
         "training": {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98}, "ends": {"steps": 1000},
     }
-    assert TuneSearch().n_pairs == 1000
     assert inspect.signature(tune_length_penalty).parameters["penalties"].default == (0.6, 1.0, 1.2, 1.4)

@@ -6,34 +6,59 @@
 __all__ = ['cli', 'main', 'train', 'translate', 'score', 'evaluate', 'convert', 'bench']
 
 # %% ../nbs/17_command_line.ipynb #66824256
+import contextlib
 import io
 import json
 import os
 import sys
 import time
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import torch
 
 import transformer_nbdev
-import transformer_nbdev.search  # noqa: F401  # the translator learns to score and to list
-from .arguments import new_settings, option_help, options_of, read_settings, resumed_settings
-from .corpora import Pairs, Report, decode_lines, load_pairs
+from transformer_nbdev.arguments import (
+    KeepSettings,
+    SectionedCommand,
+    absolute_folder,
+    device_option,
+    formats,
+    named_folder,
+    new_settings,
+    option_help,
+    options_of,
+    output_file,
+    plain_option,
+    positive,
+    precision_option,
+    preset_kind,
+    read_settings,
+    resumed_settings,
+    shown,
+    with_model,
+    with_search,
+    write_output,
+)
+from .config import TrainingConfig
+from .corpora import LengthWarning, Pairs, Report, decode_lines, load_pairs
 from .data import Tokenizer
 from .devices import bf16_pays, default_device, everywhere, start_processes, together
 from .engine import accelerate, twin_names, twins_named
-from .files import write_atomically
-from .inference import Translator, corpus_scores, validation_bleu
+from .export import load_graphs
+from .files import say
+from .hub import model_folder
+from .inference import Translator, corpus_scores, load_tokenizer, validation_bleu
 from .performance import bench as measure
 from .quantization import quantize
-from .recipes import RisingDropout, TuneSearch
-from .runs import Callback, TrainingConfig
+from .recipes import RisingDropout, show_translations, tune_search
 from .serving import convert as convert_folder
 from .streaming import StreamBatches, is_large, open_corpus
 from .training import Trainer
-from .transformer import TransformerConfig, presets
+from .transformer import TransformerConfig
 
 # %% ../nbs/17_command_line.ipynb #aa7c4b4c
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -58,112 +83,69 @@ def main(args: list[str] | None = None) -> None:
     except io.UnsupportedOperation:
         click.echo("error: standard input or standard output is closed", err=True)
         sys.exit(1)
-    except (ValueError, TypeError, ImportError, OSError, torch.OutOfMemoryError) as error:
+    except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
         click.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
+        if type(error) is RuntimeError:  # PyTorch's own words: they may not say enough
+            hint = "this is PyTorch's message; --precision fp32, --plain or --device cpu may avoid it"
+            click.echo(f"{hint} (TRANSFORMER_NBDEV_TRACE=1 shows where it arose)", err=True)
+        if os.environ.get("TRANSFORMER_NBDEV_TRACE"):
+            raise
         try:
             sys.stdout.flush()
         except OSError:  # what it refused is not tried again at the exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
-# %% ../nbs/17_command_line.ipynb #92d2d0ec
-def _usable_device(context, parameter, value: str | None) -> str | None:
-    "The value of --device, if this machine has such a device."
-    try:
-        torch.zeros((), device=default_device() if value is None else value).item()
-    except (RuntimeError, AssertionError) as error:
-        raise click.BadParameter(str(error).splitlines()[0]) from None
-    return value
-
-
-def _named(context, parameter, value: str) -> str:
-    "The value of --out, which must name a folder."
-    if not value.strip():
-        raise click.BadParameter("it must name a folder")
-    return value
-
-
-def _absolute_folder(context, parameter, value: str | tuple[str, ...] | None) -> str | list[str] | None:
-    "The value of --data, all if there are several; the path of a folder is made absolute."
-    if isinstance(value, tuple):
-        found = [str(_absolute_folder(context, parameter, one)) for one in value]
-        return found if len(found) > 1 else found[0] if found else None
-    return str(Path(value).resolve()) if value and Path(value).is_dir() else value
-
-
-def _output_file(context, parameter, value: str | None) -> Path | None:
-    "The path --output, if it can be written: a long run must not end in an error."
-    path = Path(value or os.devnull)
-    place = path if path.exists() and not path.is_file() else f"{path.resolve().parent}/"
-    if value == "" or path.is_dir() or not os.access(place, os.W_OK):
-        raise click.BadParameter(f"cannot write {value!r}; choose another file")
-    return path if value else None
-
-
-def _shown(name: str, default: object, **options):
-    "An option whose help shows its default."
-    return click.option(name, default=default, show_default=True, **options)
-
-
-_preset, _positive, _formats = click.Choice([*presets]), click.IntRange(min=1), ["native", "marian", "torch"]
-_precision = _shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]), help="auto: bf16 where it pays")
-_plain = click.option("--plain", is_flag=True, help="without the faster twins of the model's parts")
-_device = click.option("--device", callback=_usable_device, help="[default: a GPU if there is one]")
-
 # %% ../nbs/17_command_line.ipynb #f32f434b
-@cli.command()
+@cli.command(cls=SectionedCommand)
 @click.option(
-    "--data", callback=_absolute_folder, multiple=True, help="folder with SPLIT.SRC and SPLIT.TGT (plain or .gz) "
-    "or SPLIT.tsv; or multi30k; or hub:NAME[:CONFIG]; again for more  [default: numbers in words]",
+    "--data", callback=absolute_folder, multiple=True, help="Folder with SPLIT.SRC and SPLIT.TGT (plain or .gz) or "
+    "SPLIT.tsv; or multi30k; or hub:NAME[:CONFIG]. Repeat it to mix several.  [default: numbers in words]",
 )
 @click.option("--weight", "weights", type=float, multiple=True, callback=lambda c, p, value: list(value),
-              help="how often a pair of each --data comes in an epoch, in their order  [default: once]")
-@click.option("--stream/--no-stream", default=None, help="from the disk, 100,000 pairs at a time  "
-              "[default: if the pairs have over 32 MB, or come from several --data or the hub]")
-@_shown("--src", "en", help="source language, ending of its files")
-@_shown("--tgt", "de", help="target language; several, as de,ko: by tags such as >>ko<< before the source")
-@click.option("--out", required=True, callback=_named, help="folder of the run")
-@click.option("--preset", type=_preset, help="model size  [default: small; for numbers tiny]")
-@click.option("--vocab-size", type=int, help="of the tokenizer  [default: 4000; for numbers 500]")
-@_shown("--train-split", "train")
-@_shown("--valid-split", "val", help='"none": no validation')
-@_shown("--numbers-below", 100_000, type=click.IntRange(min=30_200), help="of the numbers task")
-@_device
-@_plain
-@click.option("--resume", is_flag=True, help="go on from the newest checkpoint in --out")
-@options_of(TransformerConfig, "the preset's")
+              help="Sampling weight of each --data, in the same order (2 = every pair twice per epoch).  [default: 1]")
+@click.option("--stream/--no-stream", default=None, help="Read from the disk, 100,000 pairs at a time.  "
+              "[default: for over 32 MB, several --data, or the hub]")
+@shown("--src", "en", help="Source language: the ending of its files.")
+@shown("--tgt", "de", help="Target language. Several, as de,ko: with a tag such as >>ko<< before each source.")
+@click.option("--out", required=True, callback=named_folder, help="Folder of the run.")
+@click.option("--preset", type=preset_kind, help="Model size.  [default: small; for numbers tiny]")
+@click.option("--vocab-size", type=int, help="Of the tokenizer.  [default: 4000; for numbers 500]")
+@shown("--train-split", "train", help="Name of the split to train on.")
+@shown("--valid-split", "val", help='Name of the validation split ("none" = no validation).')
+@shown("--numbers-below", 100_000, type=click.IntRange(min=30_200), help="Of the numbers task.")
+@click.option("--config", help="Take the settings of another run: its folder or settings.json. Typed options win.")
+@shown("--tune/--no-tune", True, help="At the end choose the length penalty of beam search on validation sentences.")
+@device_option
+@plain_option
+@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in --out.")
+@options_of(TransformerConfig)
 @options_of(TrainingConfig)
 def train(**options):
     """Train a model on sentence pairs.
 
-    It ends by --steps, --epochs or --minutes, else after 20 epochs, on numbers 1,000 updates. Ctrl-C
-    saves, --resume goes on. --out holds model, tokenizer, settings, metrics and loss curve.
+    Without --steps, --epochs or --minutes it ends after 20 epochs, on numbers after 1,000 updates. Ctrl-C
+    saves; --resume goes on. --out gets model, tokenizer, settings, metrics and loss curve.
 
-    Several processes: torchrun --nproc-per-node 2 -m transformer_nbdev.cli train …
+    \b
+    transformer-nbdev train --out numbers
+    transformer-nbdev train --data my_folder --src en --tgt de --minutes 30 --out my_run
+    torchrun --nproc-per-node 2 -m transformer_nbdev.cli train --data my_folder --out my_run
     """
     start_processes()  # before anything that may fail: the others learn of it
     with together():
         context = click.get_current_context()
         typed = {k for k in options if context.get_parameter_source(k).name == "COMMANDLINE"}
-        settings = resumed_settings(options, typed) if options["resume"] else new_settings(options)
-        trainer = _trainer(settings, options)
+        settings = resumed_settings(options, typed) if options["resume"] else new_settings(options, typed)
+        trainer, report = _trainer(settings, options)
         settings["twins"] = _use_twins(trainer, settings["twins"])
+        known = len(report.left_out)
         (trainer.resume() if options["resume"] else trainer).fit()
+        if len(report.left_out) > known:  # a stream learns of it while it reads
+            trainer.say(str(report))
         trainer.say("saved in {out}; next: transformer-nbdev translate --model {out}".format(**options))
 
 # %% ../nbs/17_command_line.ipynb #1f8910b0
-class _KeepSettings(Callback):
-    "Writes `settings.json` when the training begins: no check that could refuse it comes later."
-
-    def __init__(self, settings: dict):
-        self.settings = settings
-
-    def start(self, trainer: Trainer) -> None:
-        if trainer.folder and trainer.rank == 0:
-            text = json.dumps(self.settings, indent=2) + "\n"
-            write_atomically(trainer.folder / "settings.json", lambda path: path.write_text(text))
-
-
 def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tuple[Pairs, Report, Any]:
     "Pairs, and what was left out; of a corpus that streams the pairs of the first shard, and what makes its batches."
     data, split, below = settings["data"], settings["train_split"], settings["numbers_below"]
@@ -175,16 +157,22 @@ def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tupl
     where = settings["src"], settings["tgt"], settings.get("weights"), out / "corpus"
     corpus = open_corpus(names, split, *where, below)
     order = corpus.draw(training.seed)
-    sample, options = order[:100_000], dict(batch_tokens=training.batch_tokens, seed=training.seed)
+    report, size = Report(len(order)), {"batch_tokens": training.batch_tokens, "seed": training.seed}
 
     def make_batches(tokenizer: Tokenizer, longest: int) -> StreamBatches:
-        return StreamBatches(corpus, tokenizer, max_len=longest, folder=out / "corpus", **options)
+        return StreamBatches(corpus, tokenizer, max_len=longest, folder=out / "corpus", report=report, **size)
 
-    return corpus.read(sample), Report(len(order)), make_batches
+    return corpus.read(order[:100_000]), report, make_batches
 
 
-def _trainer(settings: dict, options: dict) -> Trainer:
-    "A trainer made from the settings. Wrong ones are found before the data are read."
+def _look(trainer: Trainer) -> dict[str, float]:
+    "At each validation: two translations to read, and BLEU if it was asked for."
+    show_translations(trainer)
+    return validation_bleu(trainer)
+
+
+def _trainer(settings: dict, options: dict) -> tuple[Trainer, Report]:
+    "A trainer made from the settings, and what was left out. Wrong settings are found before the data are read."
     training = TrainingConfig(**settings["training"])
     TransformerConfig.preset(settings["preset"], settings["vocab_size"], **settings["model"])
     pairs, report, make_batches = _training_pairs(settings, training, Path(options["out"]))
@@ -196,15 +184,17 @@ def _trainer(settings: dict, options: dict) -> Trainer:
     out, rising = options["out"], RisingDropout(settings.get("dropout_per_epoch", 0.0))
     trainer = Trainer.from_pairs(
         pairs, training, out, valid, settings["preset"], settings["vocab_size"],
-        options["device"], report, callbacks=[_KeepSettings(settings), TuneSearch(), rising],
-        score=validation_bleu if training.bleu_sentences else None, make_batches=make_batches, **settings["model"],
+        options["device"], report, callbacks=[KeepSettings(settings), rising], score=_look,
+        tune=tune_search if settings.get("tune", True) else None, make_batches=make_batches, **settings["model"],
     )
     if valid and left_out.left_out:
         trainer.say(f"validation: {left_out}")
     old = options["resume"] and (Path(out) / "tokenizer.json").is_file() and Tokenizer.load(out)
     if old and trainer.tokenizer and old.backend.to_str() != trainer.tokenizer.backend.to_str():
         raise ValueError(f"the training pairs are not those {out} began with: cannot resume")
-    return trainer
+    if trainer.updater.bf16 and not bf16_pays(trainer.device):
+        trainer.say("note: bf16 is slower than fp32 on this device")
+    return trainer, report
 
 # %% ../nbs/17_command_line.ipynb #fba8db12
 def _use_twins(trainer: Trainer, names: list[str] | None) -> list[str]:
@@ -213,45 +203,41 @@ def _use_twins(trainer: Trainer, names: list[str] | None) -> list[str]:
         accelerate(trainer.model.train(), bf16=trainer.updater.bf16)
         names = twin_names(trainer.model)
     names = everywhere(names or [])[0]
+    for model in filter(None, (trainer.model, trainer.state.average)) if names else ():
+        accelerate(model, twins_named(names))
     if names:
-        accelerate(trainer.model, twins_named(names))
-        trainer.say(f"faster twins: {', '.join(names)}")
+        trainer.say(f"faster parts: {', '.join(names)}")
     return names
 
-# %% ../nbs/17_command_line.ipynb #1cd3edb3
-def _with_model(command):
-    "Add the options that say which model to use and how."
-    for option in (
-        _plain, _device,
-        click.option("--int8", is_flag=True, help="8-bit weights: fast on a CPU, nearly as exact"),
-        _shown("--batch-tokens", 4096, type=_positive, help="source positions in a batch"),
-        _precision,
-        click.option("--model", required=True, help="folder of a training run, or organisation/model on the hub"),
-    ):
-        command = option(command)
-    return command
-
-
-def _with_search(command):
-    "Add the options of a search, and those of its model."
-    for option in (
-        _shown("--no-repeat-ngram", 0, type=click.IntRange(min=0), help="no so many tokens in a row twice; 0: allowed"),
-        click.option("--max-new-tokens", type=_positive, help="[default: by the source's length]"),
-        click.option("--length-penalty", type=float, help="α of GNMT  [default: the model's]"),
-        _shown("--beam-size", 5, type=_positive, help="1: greedy"),
-    ):
-        command = option(command)
-    return _with_model(command)
-
 # %% ../nbs/17_command_line.ipynb #1e05192c
+_other_forms = {  # what `convert` writes for other programs, by the `model_type` in config.json
+    "torch.nn.Transformer": "weights of torch.nn.Transformer: transformer-nbdev convert --from torch {0} NEW, first",
+    "marian": "a Marian model: transformer-nbdev convert --from marian {0} NEW, first",
+    "ctranslate2": "a model for CTranslate2: in Python, CTranslate2Translator({0!r}).translate([…])",
+}
+
+
 def _translator(options: dict) -> Translator:
     "The model in --model, on --device, with what makes it fast; --int8: in 8 bits, on the CPU."
     device = options["device"] or ("cpu" if options["int8"] else default_device())
-    translator = Translator.from_pretrained(options["model"], device)
+    folder = model_folder(options["model"])
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        kind = None  # whoever reads the model will say what is wrong
+    kind = "ctranslate2" if (folder / "model.bin").is_file() else kind
+    if kind in _other_forms:
+        raise ValueError(f"{folder} holds {_other_forms[kind].format(str(folder))}")
+    if kind == "transformer_nbdev graphs":  # written by `convert --to onnx` or `--to pt2`
+        return Translator(load_graphs(folder), load_tokenizer(folder))  # type: ignore[arg-type]  # searches ask no more
+    translator = Translator.from_pretrained(folder, device)
     if options["int8"]:
         return Translator(quantize(translator.model), translator.tokenizer)
-    if {"bf16": True, "auto": bf16_pays(translator.model.device)}.get(options["precision"]):
+    pays = bf16_pays(translator.model.device)
+    if {"bf16": True, "auto": pays}.get(options["precision"]):
         translator.model.to(torch.bfloat16)
+        if not pays:
+            say("note: bf16 is slower than fp32 on this device")
     if not options["plain"]:
         accelerate(translator.model)
     return translator
@@ -269,64 +255,93 @@ def _translate(options: dict, translator: Any, texts: list[str], n: int = 1) -> 
         found = [[result] for result in zip(*results)]
     return [[(" ".join(text.splitlines()), score) for text, score in lists] for lists in found]
 
+
+@contextlib.contextmanager
+def _lines_told(place: Callable[[int], str]) -> Iterator[None]:
+    "Inside `with`, a text that is too long is told on standard error, by the place of its number."
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LengthWarning)
+        show = warnings.showwarning
+
+        def tell(warning: Any, *rest: Any, **more: Any) -> None:
+            if isinstance(warning, LengthWarning):
+                say(f"warning: {place(warning.number)} {warning.what}")
+            else:
+                show(warning, *rest, **more)
+
+        warnings.showwarning = tell  # type: ignore[assignment]  # what it gets, it passes on
+        yield
+
+
+def _incoming() -> Iterator[tuple[int, list[str]]]:
+    "Lines of standard input as they come, all that have arrived at a time, and how many came before them."
+    before, rest, file = 0, b"", cast(io.BufferedReader, sys.stdin.buffer)
+    while block := file.read1(2**20):
+        *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
+        if lines:
+            yield before, decode_lines(lines, "standard input", before)
+            before += len(lines)
+    if rest:
+        yield before, decode_lines([rest], "standard input", before)
+
 # %% ../nbs/17_command_line.ipynb #451459aa
 @cli.command()
-@_with_search
-@click.option("--scores", is_flag=True, help="put the score and a tab before each translation")
-@_shown("--n-best", 1, type=_positive, help="translations of each line; over 1: line number, score, text, with tabs")
+@with_search
+@click.option("--scores", is_flag=True, help="Put the score and a tab before each translation.")
+@shown("--n-best", 1, type=positive,
+        help="Translations of each line; over 1, each with line number, score and tabs before it.")
 def translate(**options):
-    """Translate standard input, line by line.
+    """Translate standard input, line by line, as lines come.
 
-    A line of UTF-8 gives a line on standard output; order and empty lines are kept.
+    A line of UTF-8 gives a line on standard output; order and empty lines are kept. Of a line that is too
+    long for the model only the beginning is translated, and a warning says so.
     """
-    translator, n, lines = _translator(options), options["n_best"], []
+    translator, n = _translator(options), options["n_best"]
     if sys.stdin.isatty():
-        click.echo("type one sentence a line, Ctrl-D ends", err=True)
-    results = _translate(options, translator, decode_lines(sys.stdin.buffer, "standard input"), n)
-    for number, found in enumerate(results, 1):
-        before = f"{number}\t" if n > 1 else ""
-        lines += [f"{before}{score:.4f}\t{text}" if options["scores"] or before else text for text, score in found]
-    click.echo("".join(f"{line}\n" for line in lines).encode(), nl=False)
+        click.echo("type one sentence per line; Ctrl-D ends", err=True)
+    for before, texts in _incoming():
+        with _lines_told(lambda number: f"line {before + number}"):
+            results, lines = _translate(options, translator, texts, n), []
+        for number, found in enumerate(results, before + 1):
+            start = f"{number}\t" if n > 1 else ""
+            lines += [f"{start}{score:.4f}\t{text}" if options["scores"] or start else text for text, score in found]
+        click.echo("".join(f"{line}\n" for line in lines).encode(), nl=False)
 
 
 @cli.command()
-@_with_model
+@with_model
 def score(**options):
-    """Log-probability of given translations: a number for each line of standard input, source, tab, target.
+    """Log-probability of given translations: one number per line of standard input (source, tab, target).
 
-    In nats, the end token included. An empty line stays one.
+    In nats, end token included. An empty line stays empty; a pair that is too long for the model gets nan.
     """
     translator: Any = _translator(options)
-    lines = decode_lines(sys.stdin.buffer, "standard input")
-    for number, line in enumerate(lines, 1):
-        if line and [bool(side.strip()) for side in line.split("\t")] != [True, True]:
-            raise ValueError(f"standard input:{number}: expected source, tab, target, none of them empty")
-    scores = iter(translator.score([tuple(line.split("\t")) for line in lines if line], options["batch_tokens"]))
-    click.echo("".join(f"{next(scores):.4f}\n" if line else "\n" for line in lines), nl=False)
+    for before, lines in _incoming():
+        numbers = [number for number, line in enumerate(lines, before + 1) if line]
+        pairs = [tuple(line.split("\t")) for line in lines if line]
+        for number, pair in zip(numbers, pairs):
+            if [bool(side.strip()) for side in pair] != [True, True]:
+                raise ValueError(f"standard input:{number}: expected source, tab, target, none of them empty")
+        with _lines_told(lambda i: f"line {numbers[i - 1]}"):
+            scores = iter(translator.score(pairs, options["batch_tokens"]))
+        click.echo("".join(f"{next(scores):.4f}\n" if line else "\n" for line in lines), nl=False)
 
 # %% ../nbs/17_command_line.ipynb #29360304
-def _write_output(path: Path, text: str) -> None:
-    "Write a file, whole or not at all; a pipe or a device is written to and stays what it is."
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-    else:
-        write_atomically(path.resolve(), lambda part: part.write_text(text, encoding="utf-8"))
-
-
 @cli.command()
-@_with_search
-@click.option("--data", callback=_absolute_folder, help="as for train  [default: the run's]")
+@with_search
+@click.option("--data", callback=absolute_folder, help="As for train.  [default: the run's]")
 @click.option("--split", help="[default: test; for multi30k test_2016_flickr]")
 @click.option("--src", help="[default: the run's]")
 @click.option("--tgt", help="[default: the run's]")
-@click.option("--limit", type=click.IntRange(min=1), help="only the first so many pairs")
-@click.option("--output", callback=_output_file, help="also write the translations to this file")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first pairs, this many.")
+@click.option("--output", callback=output_file, help="Also write the translations to this file.")
 def evaluate(**options):
     """Measure a model on a test set.
 
     Prints JSON: BLEU and chrF with their signatures, share of exact matches, sentences, seconds.
     """
-    translator, run = _translator(options), {"src": "en", "tgt": "de", **read_settings(options["model"])}
+    folder = model_folder(options["model"])
+    run = {"src": "en", "tgt": "de", **read_settings(folder)}
     if not options["data"] and "data" not in run:
         raise ValueError(f"{options['model']} has no settings.json to name its data: give --data")
     data, src, tgt = (options[name] or run.get(name) for name in ("data", "src", "tgt"))
@@ -337,11 +352,12 @@ def evaluate(**options):
     if report.left_out:
         click.echo(str(report), err=True)
     source, references = zip(*pairs[: options["limit"]])
-    start = time.perf_counter()
-    hypotheses = [found[0][0] for found in _translate(options, translator, list(source))]
+    translator, start = _translator(options), time.perf_counter()  # after the data: a wrong split is told at once
+    with _lines_told(lambda number: f"sentence {number}"):
+        hypotheses = [found[0][0] for found in _translate(options, translator, list(source))]
     result = {"sentences": len(references), "seconds": round(time.perf_counter() - start, 2)}
     if options["output"]:
-        _write_output(options["output"], "".join(f"{line}\n" for line in hypotheses))
+        write_output(options["output"], "".join(f"{line}\n" for line in hypotheses))
     exact = {"exact_match": sum(h == r for h, r in zip(hypotheses, references)) / len(references)}
     click.echo(json.dumps({**corpus_scores(hypotheses, list(references)), **exact, **result}, indent=2))
 
@@ -349,26 +365,27 @@ def evaluate(**options):
 @cli.command()
 @click.argument("source")
 @click.argument("target")
-@_shown("--from", "native", type=click.Choice(_formats), help="kind of SOURCE, a folder or a hub id")
-@click.option("--to", required=True, type=click.Choice([*_formats, "ctranslate2", "onnx", "pt2"]), help="new form")
-@click.option("--quantization", help="number format for ctranslate2, for example int8")
+@shown("--from", "native", type=click.Choice(formats), help="Form of SOURCE, a folder or a hub id.")
+@click.option("--to", required=True, type=click.Choice([*formats, "ctranslate2", "onnx", "pt2"]), help="New form.")
+@click.option("--quantization", help="Number format for ctranslate2, for example int8.")
 def convert(source: str, target: str, **options) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""
     convert_folder(source, target, *(options[name] for name in ("from", "to", "quantization")))
-    click.echo(f"wrote {target}", err=True)
+    usable = options["to"] in ("native", "onnx", "pt2")
+    click.echo(f"wrote {target}" + f"; next: transformer-nbdev translate --model {target}" * usable, err=True)
 
 # %% ../nbs/17_command_line.ipynb #dce02c59
 @cli.command()
-@_shown("--preset", "small", type=_preset)
-@_shown("--vocab-size", 8000, type=click.IntRange(min=300))
-@_shown("--batch-tokens", 4096, type=click.IntRange(min=60), help=option_help["batch_tokens"])
-@_shown("--steps", 5, type=_positive)
-@_precision
-@click.option("--compile", is_flag=True, help="torch.compile")
-@_device
-@_plain
+@shown("--preset", "small", type=preset_kind)
+@shown("--vocab-size", 8000, type=click.IntRange(min=300))
+@shown("--batch-tokens", 4096, type=click.IntRange(min=60), help=option_help["batch_tokens"])
+@shown("--steps", 5, type=positive)
+@precision_option
+@click.option("--compile", is_flag=True, help="Use torch.compile.")
+@device_option
+@plain_option
 def bench(preset: str, vocab_size: int, plain: bool, **options) -> None:
-    """Measure training steps, plain and accelerated: tokens a second, memory, use, as JSON."""
+    """Measure training steps, plain and accelerated: speed, memory and use, as JSON."""
     config = TransformerConfig.preset(preset, vocab_size)
     result: dict = {"plain": measure(config, accelerated=False, **options)}
     if not plain:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Parts', 'Model', 'candidates', 'transposed_product', 'onednn_linear', 'OneDNNLinear', 'keep_mask', 'ByteDropout',
-           'ShortAttention', 'OneDNNAttention', 'PiecewiseOutput', 'plain_class', 'exchange', 'plain', 'choose',
-           'keep_memory', 'accelerate', 'twin_names', 'twins_named']
+           'ShortAttention', 'OneDNNAttention', 'PiecewiseOutput', 'plain_class', 'exchange', 'plain', 'tune_decoding',
+           'choose', 'keep_memory', 'accelerate', 'twin_names', 'twins_named']
 
 # %% ../nbs/16_engine.ipynb #1135de04
 import contextlib
@@ -22,18 +22,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .attention import attention, fused_attention
-from .decoding import DirectTransformer, _has_onednn, decoding_twins, matrix_shapes, measure_products
-from .devices import race
+from .decoding import DirectTransformer, decoding_twins, matrix_shapes, measure_products
+from .devices import onednn_takes, race
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection, check_loss
 from .transformer import Transformer
 
 # %% ../nbs/16_engine.ipynb #69ebee96
-def _onednn_takes(x: Tensor, weight: Tensor) -> bool:
-    "Whether oneDNN can multiply these two: float32 on a CPU, neither under autocast nor compiled."
-    if torch.compiler.is_compiling() or not _has_onednn or torch.is_autocast_enabled("cpu"):
+def _onednn_multiplies(x: Tensor, weight: Tensor) -> bool:
+    "Whether oneDNN can multiply these two: float32 on a CPU, without autocast, `torch.compile` or `torch.func`."
+    if _transformed(x) or not onednn_takes(torch.float32) or torch.is_autocast_enabled("cpu"):
         return False
     return x.dtype == weight.dtype == torch.float32 and x.device.type == "cpu" and x.numel() > 0
+
+
+def _transformed(x: Tensor) -> bool:
+    "Whether `torch.compile` or `torch.func` (grad, vmap) is at work: then only PyTorch's own operations will do."
+    return torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 class _OneDNNProduct(torch.autograd.Function):
@@ -57,7 +62,7 @@ class _OneDNNProduct(torch.autograd.Function):
 
 def transposed_product(a: Tensor, b: Tensor) -> Tensor:
     "`aᵀ b`, a `(n, k)`, b `(n, m)`. oneDNN copies its first factor: let it be the narrow one."
-    if not _onednn_takes(a, b):
+    if not _onednn_multiplies(a, b):
         return a.t() @ b
     if a.shape[1] > b.shape[1]:
         return _OneDNNProduct.apply(b.t(), a.t(), None).t()
@@ -66,7 +71,7 @@ def transposed_product(a: Tensor, b: Tensor) -> Tensor:
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     "`F.linear` by oneDNN where it can and the product is not small: x `(…, d_in)` → `(…, d_out)`."
-    if not _onednn_takes(x, weight) or x.shape[:-1].numel() * weight.numel() < 2**20:
+    if not _onednn_multiplies(x, weight) or x.shape[:-1].numel() * weight.numel() < 2**20:
         return F.linear(x, weight, bias)
     if not torch.is_grad_enabled():
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
@@ -114,7 +119,7 @@ class ByteDropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         "Zero elements of `x` (any shape) with probability p, scale the rest; in evaluation, `x`."
         drops = self.training and 0 < self.p <= 255 / 256
-        if not drops or x.device.type != "cpu" or torch.compiler.is_compiling():
+        if not drops or x.device.type != "cpu" or _transformed(x):
             return super().forward(x)
         return _ByteMask.apply(x, self.p)
 
@@ -172,28 +177,27 @@ class _PiecewiseCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
-        epsilon: float, pad_id: int, dtype: torch.dtype, n_rows: int,
+        epsilon: float, pad_id: int, dtype: torch.dtype, n_rows: int, wanted: bool,
     ) -> Tensor:
-        "x `(N, d)`, weight `(V, d)`, bias `(V,)` or None, targets `(N,)` → a scalar."
+        "x `(N, d)`, weight `(V, d)`, bias `(V,)` or None, targets `(N,)` → a scalar; gradients if `wanted`."
         real = targets != pad_id
         x, targets = x.to(weight.dtype) * real[:, None], targets.where(real, 0)
         matrix, offset = weight.to(dtype), None if bias is None else bias.to(dtype)
         mean_logit = weight.mean(0), 0.0 if bias is None else bias.mean()
         smooth = epsilon * (x @ mean_logit[0] + mean_logit[1])
         total = -smooth.where(real, 0.0).sum()
-        x = x.to(dtype)
-        wanted = any(ctx.needs_input_grad)
+        x, exact = x.to(dtype), torch.promote_types(dtype, torch.float32)
         grads = [torch.zeros_like(t) for t in (x, weight, bias) if wanted and t is not None]
         for rows in (slice(i, i + n_rows) for i in range(0, len(x), n_rows)):
             logits = onednn_linear(x[rows], matrix, offset)
-            p = logits.softmax(-1)
+            p = logits.to(exact).softmax(-1)  # as autocast does: rounded to bfloat16, p − y would lose its digits
             losses = _row_losses(logits, p, targets[rows], epsilon)
             total += losses.where(real[rows], 0.0).sum()
             del logits
             if wanted:
                 p -= epsilon / len(weight)  # now the gradient p − y
                 p[torch.arange(len(p), device=p.device), targets[rows]] -= 1 - epsilon
-                _add_gradients(grads, rows, p, x[rows], matrix, real[rows])
+                _add_gradients(grads, rows, p.to(dtype), x[rows], matrix, real[rows])
         if wanted:
             grads[0] *= real[:, None]
         ctx.save_for_backward(*grads)
@@ -203,7 +207,7 @@ class _PiecewiseCrossEntropy(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, upstream: Tensor):
         x, weight, *bias = (grad * upstream.to(grad.dtype) for grad in ctx.saved_tensors)
-        return x, weight, bias[0] if bias else None, *[None] * 5
+        return x, weight, bias[0] if bias else None, *[None] * 6
 
 # %% ../nbs/16_engine.ipynb #54e02c49
 class PiecewiseOutput(OutputProjection):
@@ -223,15 +227,16 @@ class PiecewiseOutput(OutputProjection):
 
         Under autocast products are computed in its type and the weight's gradient adds up in the weight's.
         """
-        if torch.compiler.is_compiling():
+        if _transformed(x):
             return super().loss(x, targets, epsilon, pad_id, reduction)
         weight, kind = self.weight, x.device.type
         check_loss(x, targets, len(weight), epsilon, pad_id, reduction)
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
         n_rows = max(1, self.max_bytes.get(kind, 2**30) // (len(weight) * dtype.itemsize))
         flat = x.flatten(0, -2), weight, self.bias, targets.flatten()
+        wanted = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in flat[:3])
         with torch.autocast(kind, enabled=False):
-            total = _PiecewiseCrossEntropy.apply(*flat, epsilon, pad_id, dtype, n_rows)
+            total = _PiecewiseCrossEntropy.apply(*flat, epsilon, pad_id, dtype, n_rows, wanted)
         return total if reduction == "sum" else total / (targets != pad_id).sum().clamp(min=1)
 
 # %% ../nbs/16_engine.ipynb #6ea14e5d
@@ -313,36 +318,43 @@ def _choose_for_training(layers: list[tuple[nn.Module, int]]) -> Parts:
 
 
 @torch.inference_mode()
-def _choose_for_decoding(model: Transformer) -> Parts:
-    "`decoding_twins`, the step alone or none: what writes words of one and of 64 sentences fastest."
-    if model.device.type == "cpu":
+def tune_decoding(model: Transformer) -> Transformer:
+    """Give the model the fastest of: its plain step, the direct step alone, all `decoding_twins`; in place.
+
+    Measured on this machine, for one sentence and for 64. That takes from seconds to half a minute, so it pays
+    for long runs only; `accelerate` does without. Returns the model, in evaluation mode.
+    """
+    keep_memory()
+    if model.eval().device.type == "cpu":
         measure_products(matrix_shapes(model), next(model.parameters()).dtype)
     options: list[Parts] = [{}, {Transformer: DirectTransformer}, decoding_twins]
-    gains = torch.ones(len(options))
+    gains, n_steps = torch.ones(len(options)), min(12, model.config.max_len)
     for n in (1, 64):
-        src = torch.ones(n, 16, dtype=torch.int64, device=model.device)
+        src = torch.ones(n, n_steps, dtype=torch.int64, device=model.device)
 
         def write(parts: Parts) -> None:
-            state = exchange(plain(model), parts).start(src, 12)
-            for _ in range(12):
+            state = exchange(plain(model), parts).start(src, n_steps)
+            for _ in range(n_steps):
                 model.step(src[:, 0], state)
 
         times = race({str(i): functools.partial(write, parts) for i, parts in enumerate(options)}, 7)
         medians = torch.tensor([statistics.median(seconds) for seconds in times.values()])
         gains *= torch.where(medians > 1.03 * medians[0], 0.0, medians[0] / medians)
-    return options[int(gains.argmax())]
+    return exchange(plain(model), options[int(gains.argmax())])
 
 
 _choices: dict[tuple, Parts] = {}
 
 
 def choose(model: Transformer, bf16: bool = False) -> Parts:
-    """Which twins pay on this machine for a model of these shapes, in the mode it is in.
+    """The twins that a model of these shapes gets on this machine, in the mode it is in.
 
     In training mode one layer of each shape is timed, plain and as each candidate, with gradients: a
-    twin is taken if it makes all these layers faster by 1 % of a step. In evaluation mode whole steps
-    are timed: plain, with all `decoding_twins`, with their step alone. Remembered for the process.
+    twin is taken if it makes all these layers faster by 1 % of a step; remembered for the process. In
+    evaluation mode nothing is timed: the direct decoding step.
     """
+    if not model.training:
+        return {Transformer: DirectTransformer}
     layers: dict[tuple, list[nn.Module]] = {}
     for module in model.modules():
         kind = plain_class(type(module))
@@ -350,15 +362,12 @@ def choose(model: Transformer, bf16: bool = False) -> Parts:
             layers.setdefault((kind, *(p.shape for p in module.parameters())), []).append(module)
     like = next(model.parameters())
     alike = tuple((*key, len(group)) for key, group in layers.items())
-    key = (alike, model.training, bf16, like.device, like.dtype, torch.get_num_threads())
+    key = (alike, bf16, like.device, like.dtype, torch.get_num_threads())
     if key not in _choices:
         autocast = torch.autocast(like.device.type, torch.bfloat16, enabled=bf16)
         with autocast, torch.random.fork_rng():
-            if model.training:
-                copies = [(plain(copy.deepcopy(group[0])), len(group)) for group in layers.values()]
-                _choices[key] = _choose_for_training(copies)
-            else:
-                _choices[key] = _choose_for_decoding(plain(copy.deepcopy(model)))
+            copies = [(plain(copy.deepcopy(group[0])), len(group)) for group in layers.values()]
+            _choices[key] = _choose_for_training(copies)
     return _choices[key]
 
 
@@ -377,9 +386,9 @@ def accelerate(model: Transformer, parts: Parts | None = None, bf16: bool = Fals
     """Give the model's parts their faster twins, in place: the same parameters and, up to rounding and
     the draws of dropout, the same numbers.
 
-    Without `parts`, those that `choose` finds to pay on this machine, for training if the model is
-    in training mode (`bf16`: under autocast), else for decoding. `plain` takes it back. On Linux the
-    process keeps freed memory from now on.
+    Without `parts`, those that `choose` names, for training if the model is in training mode (`bf16`:
+    under autocast), else for decoding. `plain` takes it back. On Linux the process keeps freed memory
+    from now on.
     """
     keep_memory()
     return exchange(model, choose(plain(model), bf16) if parts is None else parts)

@@ -9,14 +9,15 @@ __all__ = ['tokenizer_loaders', 'BeamSearch', 'beam_search', 'generate', 'corpus
 # %% ../nbs/12_inference.ipynb #c610a209
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from .corpora import check_texts
+from .corpora import LengthWarning, check_texts
 from .data import Tokenizer, pad
 from .decoder import DecoderState
 from .hub import model_folder
@@ -252,16 +253,12 @@ def _sampler(
     return choose
 
 # %% ../nbs/12_inference.ipynb #3224c145
-@overload
-def generate(*args: Any, return_scores: Literal[True], **options: Any) -> tuple[Tensor, Tensor]: ...
-@overload
-def generate(*args: Any, **options: Any) -> Tensor: ...
-def generate(  # type: ignore[misc]  # the overloads name only what decides the type
+def generate(
     model: Transformer, src: Tensor, max_new_tokens: int | Tensor = 64, min_new_tokens: int = 0,
     beam_size: int = 1, length_penalty: float | None = None, do_sample: bool = False,
     temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None,
     generator: torch.Generator | None = None, return_scores: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     """Translate source ids `(B, S)` → ids `(B, ≤ max_new_tokens)`, end token then padding.
 
     `beam_size` 1 is greedy, `do_sample` draws at random. With `return_scores` also `(B,)`: the
@@ -270,6 +267,8 @@ def generate(  # type: ignore[misc]  # the overloads name only what decides the 
     """
     if beam_size < 1 or (do_sample and beam_size > 1):
         raise ValueError(f"beam_size must be at least 1, and 1 with do_sample; got {beam_size}")
+    if not do_sample and (temperature != 1 or top_k is not None or top_p is not None):
+        raise ValueError("temperature, top_k and top_p are for sampling: add do_sample=True, or leave them out")
     limits = max_new_tokens, min_new_tokens
     if beam_size > 1:
         result = beam_search(model, src, beam_size, *limits, length_penalty)
@@ -280,8 +279,6 @@ def generate(  # type: ignore[misc]  # the overloads name only what decides the 
         result = search.run()
     return result if return_scores else result[0]
 
-
-Transformer.generate = generate
 
 # %% ../nbs/12_inference.ipynb #72947011
 def corpus_scores(hypotheses: list[str], references: list[str]) -> dict[str, dict]:
@@ -323,8 +320,6 @@ class Translator:
     from_marian: ClassVar[Callable[..., "Translator"]]  # attached where Marian is taught
     from_onnx: ClassVar[Callable[..., "Translator"]]  # attached where export is taught
     push_to_hub: Callable[..., str]  # attached where serving is taught
-    score: Callable[..., list[float]]  # attached where more is asked of a search, as is the next
-    n_best: Callable[..., list]
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer):
         self.model, self.tokenizer = model, tokenizer
@@ -340,22 +335,16 @@ class Translator:
         self.model.save_pretrained(folder)
         self.tokenizer.save(folder)
 
-    @overload
     def translate(
-        self, texts: Iterable[str], *args: Any, return_scores: Literal[True], **options: Any
-    ) -> tuple[list[str], list[float]]: ...
-    @overload
-    def translate(self, texts: Iterable[str], *args: Any, **options: Any) -> list[str]: ...
-    def translate(  # type: ignore[misc]  # the overloads name only what decides the type
         self, texts: Iterable[str], max_tokens: int = 2048, return_scores: bool = False, **options
-    ) -> list[str] | tuple[list[str], list[float]]:
+    ) -> Any:
         """Translate each text; empty ones stay empty.
 
         Texts of like lengths share a batch of ≤ `max_tokens` positions. `options` go to `generate`;
-        without `max_new_tokens` it follows the source's length. TypeError for what is no text;
-        ValueError names a text over the model's max_len.
+        without `max_new_tokens` it follows the source's length. Of a text over the model's max_len only
+        the beginning is translated; a `LengthWarning` says which. TypeError for what is no text.
         """
-        encoded, longest = self._encode(texts), self.model.config.max_len
+        encoded, longest = self.encode(texts), self.model.config.max_len
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
         results, scores = [""] * len(encoded), [0.0] * len(encoded)
@@ -368,28 +357,40 @@ class Translator:
                 results[i], scores[i] = self.tokenizer.decode(row), value
         return (results, scores) if return_scores else results
 
-    def _encode(self, texts: Iterable[str]) -> list[list[int]]:
-        "Ids of each text with the end token, none for an empty one; errors name the text."
+    def score(self, pairs: Iterable[tuple[str, str]], max_tokens: int = 2048) -> list[float]:
+        "log P(target | source) of each pair, in nats: see `search.score`."
+        from .search import score
+
+        return score(self, pairs, max_tokens)
+
+    def n_best(self, texts: Iterable[str], n_best: int = 5, **options: Any) -> list[list[tuple[str, float]]]:
+        "The best translations of each text with their scores: see `search.n_best`, which lists the options."
+        from .search import n_best as search
+
+        return search(self, texts, n_best, **options)
+
+    def encode(self, texts: Iterable[str]) -> list[list[int]]:
+        "Ids of each text with the end token, none for an empty text; one that is too long is cut, with a warning."
         end, longest = [self.tokenizer.eos_id], self.model.config.max_len
         found = zip(texts := check_texts(texts), self.tokenizer.encode_batch(texts))
         encoded = [ids + end if text.strip() else [] for text, ids in found]
         for number, ids in enumerate(encoded, 1):
             if len(ids) > longest:
-                raise ValueError(
-                    f"text {number} has {len(ids)} tokens, the model's max_len is {longest}; "
-                    "split it into sentences"
-                )
-        return encoded
+                what = f"has {len(ids)} tokens, the model reads {longest}: the rest is not translated; split it"
+                warnings.warn(LengthWarning(number, what), stacklevel=3)
+        return [ids if len(ids) <= longest else ids[: longest - 1] + end for ids in encoded]
 
 # %% ../nbs/12_inference.ipynb #1025b718
 def validation_bleu(trainer: "Trainer") -> dict[str, float]:
-    """`valid_bleu`: BLEU of the first `bleu_sentences` validation pairs, by greedy search.
+    """`valid_bleu`: BLEU of the first `bleu_sentences` validation pairs, by greedy search; nothing if that is 0.
 
     With the model as it is. ValueError if the trainer has no tokenizer or no such pairs.
     """
     model, tokenizer, pairs = trainer.model, trainer.tokenizer, trainer.valid
     if tokenizer is None or not pairs:
         raise ValueError("BLEU needs a trainer with a tokenizer and validation pairs")
+    if not trainer.config.bleu_sentences:
+        return {}
     pairs, longest = pairs[: trainer.config.bleu_sentences], model.config.max_len
     pairs = [(s, t) for s, t in pairs if len(tokenizer.encode(s)) < longest]
     found = Translator(model, tokenizer).translate([source for source, _ in pairs])

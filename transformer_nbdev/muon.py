@@ -11,9 +11,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from .config import TrainingConfig
 from .devices import bf16_pays
 from .optimisation import parameter_groups
-from .runs import TrainingConfig
 from .training import optimizers
 
 # %% ../nbs/16_muon.ipynb #ae89ea33
@@ -101,3 +101,4 @@ def _make_muon(model: nn.Module, config: TrainingConfig) -> Muon:
 
 
 optimizers["muon"] = _make_muon
+

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from .config import TrainingConfig
 from .data import Sequences, TokenBatches
 from .devices import pick_device, race
 from .engine import accelerate, twin_names
-from .runs import TrainingConfig
 from .training import Updater
 from .transformer import Transformer, TransformerConfig, training_flops
 

@@ -32,7 +32,8 @@ class _Int8:
     """What the 8-bit twins share: attributes `codes` `(d_out, d_in)` and `factors` `(d_out,)`.
 
     Few rows read the codes, half the bytes of bfloat16; for many that routine is slow, and the
-    rounded weight is there in bfloat16, too.
+    rounded weight is there in bfloat16, too. So it is for widths that are not multiples of 64: the
+    routine reads whole vector registers, and would read past the end of a row.
     """
 
     codes: Tensor
@@ -47,7 +48,7 @@ class _Int8:
 
     def int8_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None, rows: slice) -> Tensor:
         "`x Wᵀ + b` for some rows of W: x `(…, d_in)` → `(…, number of rows)`."
-        if x.shape[:-1].numel() > 12:
+        if x.shape[:-1].numel() > 12 or weight.shape[1] % 64:
             return F.linear(x, weight[rows], bias)
         flat = x.reshape(-1, x.shape[-1])
         out = torch._weight_int8pack_mm(flat, self.codes[rows], self.factors[rows])

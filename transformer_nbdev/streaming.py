@@ -7,6 +7,7 @@ __all__ = ['Lines', 'TextPairs', 'MemoryPairs', 'HubPairs', 'Corpus', 'StreamBat
 
 # %% ../nbs/16_streaming.ipynb #d7b9945c
 import hashlib
+import json
 import os
 from array import array
 from collections.abc import Callable
@@ -223,12 +224,13 @@ class StreamBatches(TokenBatches):
     """`TokenBatches` of a `Corpus` of any size: one shard of `shard_pairs` pairs in memory, the next being made.
 
     Encoded shards are kept in `folder`, if there is one. The order depends on corpus, tokenizer, `seed` and epoch.
-    `report` counts what was left out: pairs with an empty side, or with one over `max_len` tokens.
+    `report` counts what the shards read so far left out: pairs with an empty side, or one over `max_len` tokens.
     """
 
     def __init__(
         self, corpus: Corpus, tokenizer: Tokenizer, batch_tokens: int = 4096, seed: int = 0, max_len: int = 512,
         folder: str | os.PathLike | None = None, shard_pairs: int = 100_000, multiple: int = 1,
+        report: Report | None = None,
     ):
         self.corpus, self.tokenizer, self.seed, self.multiple = corpus, tokenizer, seed, multiple
         self.batch_tokens, self.max_len = batch_tokens, min(max_len, batch_tokens // multiple * multiple)
@@ -237,7 +239,7 @@ class StreamBatches(TokenBatches):
         self.shards = np.array_split(order, max(1, round(len(order) / shard_pairs)))
         facts = f"{corpus.digest} {tokenizer.backend.to_str()} {seed} {len(self.shards)} {self.max_len}"
         self.fingerprint = int(hashlib.sha256(facts.encode()).hexdigest()[:12], 16)
-        self.report, self.thread = Report(), ThreadPoolExecutor(1)
+        self.report, self.thread = report or Report(len(order)), ThreadPoolExecutor(1)
         self.soon: tuple[int, Future] | None = None
         self.counted: set[int] = set()  # shards whose losses the report has
         self._go_to(0, 0, 0)
@@ -254,6 +256,7 @@ class StreamBatches(TokenBatches):
         (source, target), report = soon()
         for reason, places in report.left_out.items() if shard not in self.counted else ():
             self.report.left_out.setdefault(reason, []).extend(places)
+            self.report.read -= len(places)
         self.counted.add(shard)
         self.current = TokenBatches(source, target, self.batch_tokens, self.seed, multiple=self.multiple)
         self.current.load_state_dict({"epoch": epoch * len(self.shards) + shard, "index": index, "seed": self.seed})
@@ -265,7 +268,7 @@ class StreamBatches(TokenBatches):
         "Both sides of a shard: as kept, or read, encoded and kept."
         path = self.folder and self.folder / f"shard-{number:05}.safetensors"
         if path and (kept := _read_shard(path, str(self.fingerprint))):
-            return kept, Report()
+            return kept
         rows = self.shards[number]
         found = self.corpus.read(rows)
         whole = [i for i, pair in enumerate(found) if all(text.strip() for text in pair)]
@@ -274,7 +277,7 @@ class StreamBatches(TokenBatches):
             report.leave_out("empty line", self.corpus.place(int(rows[i])))
         encoded = encode_pairs([found[i] for i in whole], self.tokenizer, self.max_len, report)
         if path:
-            _write_shard(path, encoded, str(self.fingerprint), self.tokenizer.vocab_size)
+            _write_shard(path, encoded, str(self.fingerprint), self.tokenizer.vocab_size, report)
         return encoded, report
 
     def __len__(self) -> int:
@@ -314,22 +317,25 @@ class StreamBatches(TokenBatches):
         return self.current.real_share()
 
 # %% ../nbs/16_streaming.ipynb #75b05957
-def _write_shard(path: Path, sides: tuple[Sequences, Sequences], mark: str, vocab_size: int) -> None:
-    "Lengths and ids of both sides in one file, with the mark of what they were made from."
+def _write_shard(
+    path: Path, sides: tuple[Sequences, Sequences], mark: str, vocab_size: int, report: Report
+) -> None:
+    "Lengths and ids of both sides in one file, with the mark of what they were made from, and what was left out."
     kind = torch.int16 if vocab_size <= 2**15 else torch.int32
     tensors = {}
     for name, side in zip(("source", "target"), sides):
         tensors[f"{name}.ids"] = side.flat.to(kind)
         tensors[f"{name}.lengths"] = torch.from_numpy(side.lengths.astype(np.int32))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda part: save_file(tensors, part, {"mark": mark}))
+    notes = {"mark": mark, "left_out": json.dumps(report.left_out)}
+    write_atomically(path, lambda part: save_file(tensors, part, notes))
 
 
-def _read_shard(path: Path, mark: str) -> tuple[Sequences, Sequences] | None:
+def _read_shard(path: Path, mark: str) -> tuple[tuple[Sequences, Sequences], Report] | None:
     "Both sides of a kept shard; None if there is none, or it is damaged or was made from something else."
     try:
         with safe_open(path, "pt") as file:
-            if (file.metadata() or {}).get("mark") != mark:
+            if (notes := file.metadata() or {}).get("mark") != mark:
                 return None
             found = {name: file.get_tensor(name) for name in file.keys()}
     except (OSError, SafetensorError):
@@ -338,7 +344,7 @@ def _read_shard(path: Path, mark: str) -> tuple[Sequences, Sequences] | None:
     for name, side in zip(("source", "target"), sides):
         side.flat, side.lengths = found[f"{name}.ids"], found[f"{name}.lengths"].numpy().astype(np.int64)
         side.starts = np.concatenate([[0], side.lengths.cumsum()])
-    return sides[0], sides[1]
+    return (sides[0], sides[1]), Report(left_out=json.loads(notes.get("left_out", "{}")))
 
 # %% ../nbs/16_streaming.ipynb #3479ff95
 def is_large(data: str | None, split: str) -> bool:

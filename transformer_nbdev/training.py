@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from .config import TrainingConfig, run_progress
 from .corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
 from .devices import agree, bf16_pays, everywhere, pick_device, random_state
@@ -28,8 +29,8 @@ from .files import append_record, find_checkpoints, owned, read_records, say
 from .files import writable_folder, write_atomically, write_checkpoint
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
-from .runs import Bar, Checkpoint, Learning, Log, NotFiniteError, Patience, State
-from .runs import StopOnSignal, TrainingConfig, Validate, run_progress
+from .runs import Bar, Checkpoint, Learning, Log, NotFiniteError, Patience, State, StopOnSignal
+from .runs import Validate, best_step, finish_run
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #544e788d
@@ -55,7 +56,7 @@ def _make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     return kind(groups, config.lr, (config.beta1, config.beta2), config.eps, fused=True)
 
 
-# By the name in the config; a later notebook adds one of its own.
+# By the name in the config. Add your own: a function of model and config that returns an optimiser.
 optimizers = dict.fromkeys(("adamw", "adam"), _make_optimizer)
 
 # %% ../nbs/11_training.ipynb #59f5d34e
@@ -78,7 +79,8 @@ class Updater:
         model = model.to(self.device)
         average = copy.deepcopy(model).eval().requires_grad_(False) if config.ema else None
         if (make := optimizers.get(config.optimizer)) is None:
-            raise ValueError(f"import transformer_nbdev.{config.optimizer} to train by it")
+            hint = "import transformer_nbdev.muon first" if config.optimizer == "muon" else f"there is {[*optimizers]}"
+            raise ValueError(f"optimizer {config.optimizer!r} is not known: {hint}")
         self.state = State(model, make(model, config), batches, average)
         compiled = torch.compile(model.loss, dynamic=True, fullgraph=True) if config.compile else None
         self.training_loss = shared_loss(model, compiled or model.loss, self.device)
@@ -172,12 +174,12 @@ class Updater:
 class Trainer:
     """Trains a `Transformer` on `TokenBatches`.
 
-    With a `folder`, the run can be killed and resumed: `checkpoints/` holds everything,
-    `metrics.jsonl` a line a log, the folder itself the averaged model (and the tokenizer) for
-    `Translator.from_pretrained`; with `patience`, the best one validated. `valid` are sentence
-    pairs for validation and need the `tokenizer`; with `bleu_sentences`, `score` gets the trainer
-    and returns more numbers. `callbacks` are called after each update. Like `Updater`, it seeds
-    PyTorch's random numbers, and under `torchrun` every process makes the same one.
+    With a `folder`, the run can be killed and resumed: `checkpoints/` holds everything, `metrics.jsonl`
+    a line for each log, the folder itself the model for `Translator.from_pretrained`; `finish_run` says
+    which weights. `valid` are sentence pairs and need the `tokenizer`. At each validation `score` gets the
+    trainer and returns more numbers; at the end `tune` gets trainer, model and seconds, may choose search
+    settings in the model's config, and returns numbers. `callbacks` are called after each update and only
+    look. As with `Updater`, random numbers are seeded, and under `torchrun` all processes make the same one.
     """
 
     def __init__(
@@ -186,21 +188,20 @@ class Trainer:
         tokenizer: Tokenizer | None = None, device: str | torch.device | None = None,
         quiet: bool = False, callbacks: Sequence[Callable[["Trainer"], object]] = (),
         score: Callable[["Trainer"], dict[str, float]] | None = None,
+        tune: Callable[["Trainer", Transformer, float], dict[str, float]] | None = None,
     ):
         if valid is not None and tokenizer is None:
             raise ValueError("validation pairs are text: give the tokenizer too")
         if config.bleu_sentences and score is None:
-            raise ValueError(
-                f"bleu_sentences = {config.bleu_sentences} needs a score: pass "
-                "score=validation_bleu from transformer_nbdev.inference"
-            )
+            raise ValueError("bleu_sentences needs a score: pass score=validation_bleu, from inference")
         self.updater = Updater(model, batches, config, device)
         self.state, self.rank, self.batches = self.updater.state, self.updater.rank, batches
-        self.device, self.config, self.score = self.updater.device, config, score
+        self.device, self.config, self.score, self.tune = self.updater.device, config, score, tune
         self.folder = writable_folder(folder) if folder is not None else None
         self.valid, self.tokenizer, self.quiet = valid, tokenizer, quiet or self.rank > 0
         self.history: list[dict] = []
         self.stopped, self.exits = False, contextlib.ExitStack()
+        self.reserved = min(30.0, 6 * (config.minutes or 5)) if valid and tune else 0.0  # seconds after the last update
         rest = [Learning(), Validate(), Patience(), Checkpoint(), Bar(), StopOnSignal()]
         self.callbacks = [Log(), *callbacks, *rest]
         if valid and tokenizer:
@@ -217,6 +218,7 @@ class Trainer:
         device: str | torch.device | None = None, report: Report | None = None, quiet: bool = False,
         callbacks: Sequence[Callable[["Trainer"], object]] = (),
         score: Callable[["Trainer"], dict[str, float]] | None = None,
+        tune: Callable[["Trainer", Transformer, float], dict[str, float]] | None = None,
         make_batches: Callable[[Tokenizer, int], TokenBatches] | None = None, **model_options: Any,
     ) -> "Trainer":
         """From text to a trainer: learn the tokenizer on `pairs`, make the model and the batches.
@@ -233,7 +235,7 @@ class Trainer:
         batches = make_batches(tokenizer, shape.max_len) if make_batches else TokenBatches(
             *encode_pairs(pairs, tokenizer, shape.max_len, report), config.batch_tokens, config.seed
         )
-        trainer = cls(model, batches, config, folder, valid, tokenizer, device, quiet, callbacks, score)
+        trainer = cls(model, batches, config, folder, valid, tokenizer, device, quiet, callbacks, score, tune)
         trainer.say(f"{report}\nvocabulary of {tokenizer.vocab_size:,}")
         return trainer
 
@@ -250,7 +252,8 @@ class Trainer:
     @property
     def progress(self) -> float:
         "The part of the run that is done, the same number in every process."
-        return run_progress(self.config, self.step, self.batches.progress, self.state.seconds)
+        place = self.step, self.batches.progress, self.state.seconds
+        return run_progress(self.config, *place, self.reserved)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[Transformer]:
@@ -268,9 +271,8 @@ class Trainer:
 
     def log(self, **values: float) -> None:
         "Remember values, and append them to `metrics.jsonl`."
-        seconds = round(self.state.seconds, 2)
-        place = {"step": self.step, "epoch": self.batches.epoch, "seconds": seconds}
-        self.history.append({**place, **values})
+        place = {"step": self.step, "epoch": self.batches.epoch, "seconds": round(self.state.seconds, 2)}
+        self.history.append(place | values)
         if self.folder and self.rank == 0:
             append_record(self.folder / "metrics.jsonl", self.history[-1])
 
@@ -280,37 +282,47 @@ class Trainer:
             say(text)
 
     @torch.no_grad()
-    def measure(self) -> dict[str, float]:
-        "Loss a token of the validation pairs without smoothing, in nats; perplexity; the score."
+    def valid_loss(self, model: Transformer) -> float:
+        "Mean loss of the validation pairs without smoothing, in nats per token."
         total = tokens = 0.0
+        for batch in map(self.valid_batches.batch, self.valid_batches.plan):
+            total += float(self.updater.loss_sum(batch.to(self.device), 0.0, model.loss))
+            tokens += batch.n_tokens
+        return total / tokens
+
+    def measure(self) -> dict[str, float]:
+        "Validation loss and perplexity of the averaged weights, and what `score` adds."
         with self.averaged() as model:
-            for rows in self.valid_batches.plan:
-                batch = self.valid_batches.batch(rows).to(self.device)
-                total += float(self.updater.loss_sum(batch, 0.0, model.loss))
-                tokens += batch.n_tokens
-            loss = total / tokens
-            values = {"valid_loss": loss, "valid_perplexity": perplexity(loss)}
-            if self.config.bleu_sentences and self.score:
-                values |= self.score(self)
-        return values
+            loss = self.valid_loss(model)
+            return {"valid_loss": loss, "valid_perplexity": perplexity(loss)} | (self.score(self) if self.score else {})
+
+    def validate(self) -> None:
+        "Measure, log and tell; the best model so far goes into the folder. Every process must ask."
+        values = everywhere(self.measure() if self.rank == 0 else None)[0]
+        if not math.isfinite(values["valid_loss"]):
+            raise NotFiniteError(f"the validation loss after update {self.step} is not finite")
+        self.log(**values)
+        told = (f"{name.replace('_', ' ')} {value:.3f}" for name, value in values.items())
+        self.say(f"update {self.step:,}: {'  '.join(told)}")
+        if self.config.keep == "best" and best_step(self.history) == self.step:
+            self.save_model(self.state.average or self.model)
 
     def save(self) -> None:
-        """A checkpoint, if there is a folder; every process must ask.
+        """A checkpoint, and until there is a best model the latest one for users. Every process must ask.
 
-        And the model for users, unless `patience` keeps the best one there. NotFiniteError, and
-        nothing is written, if the weights give no finite loss.
+        NotFiniteError, and nothing is written, if the weights give no finite loss.
         """
         self.updater.check_weights()
         state, keep = self.state.state_dict(), max(2, self.config.average_last)
         if self.folder and self.rank == 0:
             write_checkpoint(self.folder, self.step, lambda p: self.state.write(p, state), keep)
-        if not (self.config.patience and self.valid):
-            self.save_model()
+        if self.config.keep == "last" or best_step(self.history) is None:
+            self.save_model(self.state.average or self.model)
 
-    def save_model(self) -> None:
-        "The model for users, with averaged weights, and the tokenizer: what `Translator` loads."
+    def save_model(self, model: Transformer) -> None:
+        "The model for users and its tokenizer: what `Translator` loads."
         if self.folder and self.rank == 0:
-            (self.state.average or self.model).save_pretrained(self.folder)
+            model.save_pretrained(self.folder)
             if self.tokenizer:
                 self.tokenizer.save(self.folder)
 
@@ -321,38 +333,41 @@ class Trainer:
         """
         found = find_checkpoints(self.folder) if self.folder else []
         if not self.folder or not found:
-            place = f"checkpoint in {self.folder}" if self.folder else "folder was given"
-            raise ValueError(f"nothing to resume: no {place}; train without resume first")
+            raise ValueError(f"nothing to resume: no checkpoint in {self.folder}; train without resume first")
         self.state.read(found[-1])
         records = read_records(self.folder / "metrics.jsonl")
-        self.history = [r for r in records if r["step"] <= self.step]
+        self.history = [r for r in records if r["step"] <= self.step and "kept_step" not in r]
         return self
 
     def update(self, progress: float) -> None:
         "One update; then `loss` (summed, a tensor), `n_tokens` and the gradient's `norm` are its."
         self.began = time.monotonic()
-        self.loss, self.n_tokens = self.updater.update(progress)
-        self.norm = self.updater.norm
+        (self.loss, self.n_tokens), self.norm = self.updater.update(progress), self.updater.norm
 
     def fit(self) -> list[dict]:
-        """Train until the config says stop; returns the metrics.
+        """Train until the config says stop; returns the metrics. ValueError if the folder is another run's.
 
         Ctrl-C ends the update, saves a checkpoint and raises KeyboardInterrupt. After any other
-        error a checkpoint is saved, too, unless it is NotFiniteError or comes from another process.
-        ValueError, and nothing is changed, if the folder is another run's.
+        error a checkpoint is saved as well, unless it is NotFiniteError or comes from another process.
         """
         clock = time.monotonic() - self.state.seconds
         with contextlib.ExitStack() as self.exits, together():
             self._begin()
             self._tell("start")
-            with self._saved_after_error():
+            try:
                 while self.progress < 1 and not self.stopped:
                     self.update(self.progress)
                     seconds = time.monotonic() - clock
                     self.state.seconds = everywhere(seconds)[0] if self.config.minutes else seconds
                     self._tell("__call__")
                 self.save()
+                finish_run(self)
                 self._tell("finish")
+            except Exception as error:
+                if self.updater.world == 1 and not isinstance(error, NotFiniteError):
+                    with contextlib.suppress(OSError, NotFiniteError):  # the first error is told
+                        self.save()  # several processes cannot know whether the others failed
+                raise
         self.model.eval()
         return self.history
 
@@ -361,17 +376,6 @@ class Trainer:
         for callback in self.callbacks:
             if hasattr(callback, moment):
                 getattr(callback, moment)(self)
-
-    @contextlib.contextmanager
-    def _saved_after_error(self) -> Iterator[None]:
-        "An error in a single process saves first; several cannot know whether the others failed."
-        try:
-            yield
-        except Exception as error:
-            if self.updater.world == 1 and not isinstance(error, NotFiniteError):
-                with contextlib.suppress(OSError, NotFiniteError):  # the first error is told
-                    self.save()
-            raise
 
     def _begin(self) -> None:
         "Own the folder, and say what begins; ValueError, in every process, if it is another run's."
@@ -389,11 +393,7 @@ class Trainer:
             raise ValueError(refusal)
         if self.folder and self.rank == 0:
             text = "".join(json.dumps(r) + "\n" for r in self.history)
-            path = self.folder / "metrics.jsonl"
-            if text:
-                write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
-            else:
-                path.unlink(missing_ok=True)
+            write_atomically(self.folder / "metrics.jsonl", lambda part: part.write_text(text, encoding="utf-8"))
         n, world = sum(map(torch.numel, self.model.parameters())), self.updater.world
         how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {self.state.told(world)}, {n:,} parameters"
         self.say(f"training on {self.device} {how}, {len(self.batches):,} batches an epoch")

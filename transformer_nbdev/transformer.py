@@ -8,7 +8,6 @@ __all__ = ['presets', 'TransformerConfig', 'Transformer', 'count_parameters', 't
 # %% ../nbs/09_transformer.ipynb #7db7ebf8
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -107,8 +106,6 @@ def _check_ids(name: str, ids: Tensor) -> None:
 class Transformer(nn.Module):
     "The encoder–decoder model of Vaswani et al. 2017, §3, made from a `TransformerConfig`."
 
-    generate: Callable[..., Any]  # decoding is `12_inference`'s matter; it attaches the method
-
     def __init__(self, config: TransformerConfig):
         super().__init__()
         c = self.config = config
@@ -179,6 +176,12 @@ class Transformer(nn.Module):
         "The latest token of every hypothesis `(B·K,)` → logits of the next one `(B·K, V)`."
         x = self._embed(self.target_embedding, ids[:, None], start=state.length)
         return self.output(self.decoder.step(x, state))[:, 0]
+
+    def generate(self, src: Tensor, *args: Any, **options: Any) -> Any:
+        "Translate source ids `(B, S)`: see `inference.generate`, which does the work and lists the options."
+        from .inference import generate
+
+        return generate(self, src, *args, **options)
 
     def save_pretrained(self, folder: str | os.PathLike) -> None:
         "Write `config.json` and `model.safetensors`; a write that fails leaves the old file whole."

@@ -1,0 +1,4 @@
+"`python -m transformer_nbdev` is the command `transformer-nbdev`."
+from .cli import main
+
+main()
