@@ -74,17 +74,16 @@ valid = {  # values that are right with these data and models, and with each oth
 
 
 def options(command: str):
-    "Options of a command, with odd and with valid values; and whether all are valid, as a flag always is."
+    "Up to three options of a command, and whether all have valid values, flags among them; else all have odd ones."
     found = [p for p in cli.commands[command].params if isinstance(p, click.Option) and p.opts[0] not in never]
-    good = {f"--{name}": text.split() for name, text in valid.items()}
-    each = [
-        st.just((p.opts[0],)) if p.is_flag
-        else st.tuples(st.just(p.opts[0]), st.sampled_from(good.get(p.opts[0], [""])) | odd)
-        for p in found
-    ]
-    return st.lists(st.one_of(each), max_size=3).map(lambda rows: (
-        [word for row in rows for word in row], all(len(row) == 1 or row[1] in good.get(row[0], []) for row in rows)
-    ))
+    flags, names = [p.opts[0] for p in found if p.is_flag], [p.opts[0] for p in found if not p.is_flag]
+    right = [(name, value) for name in names for value in valid.get(name[2:], "").split()]
+    valid_rows = st.sampled_from([(flag,) for flag in flags] + right)
+    odd_rows = st.tuples(st.sampled_from(names), odd)
+    return st.one_of(
+        st.lists(rows, max_size=3).map(lambda rows, right=right: ([word for row in rows for word in row], right))
+        for rows, right in ((valid_rows, True), (odd_rows, False))
+    )
 
 
 @pytest.fixture(autouse=True)
