@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 import torch
 from allpairspy import AllPairs
-from helpers import cli, run, sentences, typed
+from helpers import sentences, typed
 from sacrebleu.metrics import BLEU
 
 from transformer_nbdev.corpora import load_pairs
 from transformer_nbdev.inference import Translator
 
-long_lines_are_cut = False  # TODO: one line over max_len must not stop `translate`; then this switch goes
 steps = 12  # with the recipe's rising dropout, a new rate for each of them
 base = (
     "--preset=tiny --n-encoder-layers=1 --n-decoder-layers=1 --n-heads=2 --vocab-size=400 --batch-tokens=200 "
@@ -174,19 +173,19 @@ def check_log(row: dict[str, str], translator: Translator, pairs: list[tuple[str
     tokens = sum(len(translator.tokenizer.encode(target)) + 1 for _, target in pairs)
     loss = -sum(translator.score(pairs)) / tokens
     near = pytest.approx(loss, abs=1e-3 if "fp32" in row["precision"] else 0.03)
-    assert losses[-1] == near or row["patience"] and min(losses) == near, (losses, loss)
+    assert losses[-1] == near, (losses, loss)
     assert length_penalty_of(Path("run")) == penalties[-1]
-    assert len(logged("valid_bleu")) == (len(losses) if row["bleu"] else 0)
+    assert len(logged("valid_bleu")) == (len(losses) - 1 if row["bleu"] else 0)  # the last loss is the kept model's
 
 
 def check_translation(row: dict[str, str]) -> None:
     "Three lines give three lines, by the command line; a long one is cut, with a word about it."
-    lines = ["one two", "three " * 100 if long_lines_are_cut else "three", "four"]
+    lines = ["one two", "three " * 100, "four"]
     words = [*row["translate"].split(), "--model=run", "--device=cpu"]
-    alone = "--d-model=36" in row["width"] and "--int8" in words  # TODO: in this process when it cannot crash
-    found = (run if alone else typed)(*(cli if alone else []), *words, stdin="".join(f"{line}\n" for line in lines))
+    found = typed(*words, stdin="".join(f"{line}\n" for line in lines))
     assert found.returncode == 0 and found.stdout.count("\n") == 3, found
-    assert bool(found.stderr) == long_lines_are_cut and "Traceback" not in found.stderr, found.stderr
+    told = [line for line in found.stderr.splitlines() if not line.startswith("note: bf16 is slower")]
+    assert len(told) == 1 and told[0].startswith("warning: line 2 has "), found.stderr
 
 
 @pytest.mark.parametrize("row", array(), ids=title)
