@@ -186,7 +186,7 @@ class DirectTransformer(Transformer):
 
     def start(self, src: Tensor, max_len: int) -> Any:
         "Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens."
-        state = super().start(src, max_len)
+        state = Transformer.start(self, src, max_len)
         mask, bias = state.memory_mask, None
         if self.training or not _is_ordinary(self) or (mask is not None and not mask.any(-1).all()):
             return state  # dropout, a modified model, a source of padding alone: the plain step knows what to do
@@ -198,7 +198,7 @@ class DirectTransformer(Transformer):
     def step(self, ids: Tensor, state: Any) -> Tensor:
         "The latest token of every hypothesis `(B·K,)` → logits of the next one `(B·K, V)`."
         if not isinstance(state, DirectState):
-            return super().step(ids, state)
+            return Transformer.step(self, ids, state)
         table = self.target_embedding
         position = self.positions.encoding[state.length].to(table.weight.dtype)
         x = torch.add(position, F.embedding(ids, table.weight), alpha=table.factor)

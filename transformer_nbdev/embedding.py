@@ -85,7 +85,8 @@ class TokenEmbedding(nn.Module):
     """A learned vector for each token, multiplied by √d_model (Vaswani et al. 2017, §3.4).
 
     Weights start as N(0, 1/d_model), so that the scaled vectors have unit variance. The row of
-    `pad_id` is zero. Without `scale` nothing is multiplied, as in some models of others.
+    `pad_id` starts at zero; where an output layer shares the matrix, training moves it. With
+    `scale=False` the factor √d_model is omitted, as some implementations do.
     """
 
     def __init__(self, vocab_size: int, d_model: int, pad_id: int = 0, scale: bool = True):

@@ -247,7 +247,7 @@ candidates: dict[type[nn.Module], list[type[nn.Module]]] = {
     nn.Dropout: [ByteDropout],
     MultiHeadAttention: [ShortAttention, OneDNNAttention],
     OutputProjection: [PiecewiseOutput],
-}  # for training; for decoding all of `decoding_twins`, its step alone, or none
+}  # for training; for decoding there is `tune_decoding`
 _plain_classes = {twin: kind for kind, twins in candidates.items() for twin in twins}
 _plain_classes |= {twin: kind for kind, twin in decoding_twins.items()}
 

@@ -19,9 +19,8 @@ from torch import Tensor
 
 from .corpora import LengthWarning, check_texts
 from .data import Tokenizer, pad
-from .decoder import DecoderState
 from .hub import model_folder
-from .transformer import Transformer
+from .transformer import Transformer, TransformerConfig
 
 if TYPE_CHECKING:  # for the types alone: a search needs no trainer
     from transformer_nbdev.training import Trainer
@@ -32,14 +31,11 @@ def _length_penalty(length: Any, alpha: float) -> Any:
     return ((5 + length) / 6) ** alpha
 
 # %% ../nbs/12_inference.ipynb #5d0efd0a
-def _next_log_probs(
-    model: Transformer, ids: Tensor, state: DecoderState, may_end: bool, last: Tensor
-) -> Tensor:
-    """Log-probabilities of the next token, `(rows, V)`; what may not be written has −∞.
+def _next_log_probs(c: TransformerConfig, logits: Tensor, may_end: bool, last: Tensor) -> Tensor:
+    """Log-probabilities of the next token from its logits, `(rows, V)`; what may not be written has −∞.
 
     `last` `(rows,)` is True where it is the last token that may be written.
     """
-    c, logits = model.config, model.step(ids, state)
     log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     for forbidden in {c.pad_id, c.bos_id} | (set() if may_end else {c.eos_id}):
         log_probs[:, forbidden] = -torch.inf
@@ -95,11 +91,12 @@ class _Search:
         training, every = self.model.training, self.look_every.get(self.src.device.type, 8)
         self.model.eval()
         try:
-            state = self.model.start(self.src, self.longest)
+            start, step = self.model.start, self.model.step  # for all tokens, whatever is done to the model meanwhile
+            state = start(self.src, self.longest)
             for t in range(self.longest):
                 last = t + 1 >= self.limits
                 options = t >= self.least, last.repeat_interleave(self.k)
-                log_probs = _next_log_probs(self.model, self.ids, state, *options)
+                log_probs = _next_log_probs(self.model.config, step(self.ids, state), *options)
                 moved = self.advance(t, log_probs, last)
                 if (t + 1) % every == 0 and not self.going.all():
                     if not self.going.any():

@@ -98,6 +98,9 @@ class MultiHeadAttention(nn.Module):
         to `(B, h, T, S)`. With a `cache`, `x` holds only the new positions. Returns
         `(B, T, d_model)`, and with `need_weights` also the weights `(B, h, T, S)`.
         """
+        if mask is not None and mask.is_floating_point():
+            hint = "did you mean torch.nn's (query, key, value)? Here it is (x, memory), which gives keys and values"
+            raise TypeError(f"mask must be boolean, True = may attend, got {mask.dtype}; {hint}")
         if memory is None:
             query, keys, values = self.project(x, 0, 3)
         else:
