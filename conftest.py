@@ -21,6 +21,7 @@ if importlib.util.find_spec("nbval"):  # `pytest tests` does without
 
 # What exercises are solved is the reader's own: notebooks under test write it elsewhere.
 os.environ["TRANSFORMER_NBDEV_HOME"] = tempfile.mkdtemp(prefix="transformer_nbdev-")
+os.environ["TRANSFORMER_NBDEV_CHECK_SOLUTIONS"] = "1"  # at the end of each notebook; a reader does not wait for it
 
 needed = {
     "15_marian.ipynb": ("transformers", "sentencepiece"),

@@ -65,7 +65,7 @@ def as_page(name: str, names: list[str]) -> dict:
             if text.startswith("# ") and not cells and "[Binder]" in text:
                 text += f" Or {{download}}`download the notebook <notebooks/{name}.ipynb>`."
         else:
-            if "#| hide" in text or "google.colab" in text:
+            if "#| hide" in text or "google.colab" in text or "remove-cell" in cell["metadata"].get("tags", []):
                 continue
             text = directive.sub("", text)
             imports = text.startswith(("import ", "from ")) and not cell["outputs"]

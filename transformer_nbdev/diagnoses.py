@@ -55,6 +55,34 @@ def _shape(x: Any) -> tuple | None:
         return (len(x),) if isinstance(x, (list, tuple)) else None
 
 
+def _kind(x: Any) -> str:
+    "What a result is, in words."
+    if isinstance(x, (tuple, list)):
+        return f"a {type(x).__name__} of {len(x)}"
+    shape = _shape(x)
+    if shape is None:
+        return "None" if x is None else f"a {type(x).__name__}"
+    return f"an array of shape {shape}" if shape else "a single value"
+
+
+def _unlike(found: Any, expected: Any) -> bool:
+    "Whether two results differ in shape, or parts of several shapes stand where one array is expected."
+    if isinstance(found, tuple) and hasattr(expected, "dtype"):
+        try:
+            return _numbers(found).shape != expected.shape
+        except (TypeError, ValueError):
+            return True
+    return _shape(found) != _shape(expected)
+
+
+def _wrong_shape(found: Any, expected: Any) -> str:
+    "A sentence for two results of different shapes."
+    shapes = _shape(found), _shape(expected)
+    if isinstance(found, tuple) or isinstance(expected, tuple) or None in shapes:
+        return f"you returned {_kind(found)}, expected {_kind(expected)}"
+    return f"the result has shape {shapes[0]}, expected {shapes[1]}"
+
+
 def _close(a: np.ndarray, b: np.ndarray) -> bool:
     return np.allclose(a, b, rtol=1e-4, atol=1e-7)
 
@@ -105,9 +133,9 @@ def _scale(found: list, expected: list) -> str | None:
 def relation(found: list, expected: list) -> str | None:
     "A sentence that is true of all these wrong results, if one of the usual relations holds."
     shapes = [(_shape(f), _shape(e)) for f, e in zip(found, expected)]
-    if all(f is not None and e is not None and f != e for f, e in shapes):
-        turned = ": transpose it" if all(f == (e or ())[::-1] for f, e in shapes) else ""
-        return f"the result has shape {shapes[0][0]}, expected {shapes[0][1]}{turned}"
+    if all(None not in pair for pair in shapes) and all(map(_unlike, found, expected)):
+        turned = not isinstance(found[0], tuple) and all(f == (e or ())[::-1] for f, e in shapes)
+        return _wrong_shape(found[0], expected[0]) + (": transpose it" if turned else "")
     try:
         f, e = [_numbers(x) for x in found], [_numbers(x) for x in expected]
     except (TypeError, ValueError):
@@ -154,8 +182,8 @@ def _sorted(x: np.ndarray, axis: int) -> np.ndarray:
 
 def difference(found: Any, expected: Any, case: tuple = ()) -> str:
     "The first place where a result differs, when neither a known mistake nor a relation explains it."
-    if _shape(found) != _shape(expected):
-        return f"the result has shape {_shape(found)}, expected {_shape(expected)}"
+    if _unlike(found, expected):
+        return _wrong_shape(found, expected)
     place = ""
     with contextlib.suppress(TypeError, ValueError):
         f, e = _numbers(found), _numbers(expected)
@@ -164,7 +192,7 @@ def difference(found: Any, expected: Any, case: tuple = ()) -> str:
             index = ", ".join(map(str, first))
             place, found, expected = f"[{index}]", float(f[first]), float(e[first])
     arguments = ", ".join(map(_short, case))
-    fits = case and len(arguments) < 120 and not any(s in arguments for s in ("\n", " at 0x"))
+    fits = case and len(arguments) < 120 and not any(s in arguments for s in ("\n", " at 0x", "…"))
     where = f"the arguments {arguments}" if fits else "one random case"
     return f"for {where} the result{place} is {_short(found)}, expected {_short(expected)}"
 

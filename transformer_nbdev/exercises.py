@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import compress
@@ -36,7 +37,7 @@ def _names(function: Callable, n: int) -> list[str]:
 
 def _of_parts(found: list, expected: list) -> str | None:
     "A relation between wrong results and right ones; of tuples, between their parts."
-    if not all(isinstance(r, tuple) and len(r) == len(expected[0]) for r in (*found, *expected)):
+    if not all(isinstance(r, tuple) for r in (*found, *expected)) or len({*map(len, (*found, *expected))}) > 1:
         return relation(found, expected)
     parts = [(list(f), list(e)) for f, e in zip(zip(*found), zip(*expected))]
     wrong = [(i + 1, *part) for i, part in enumerate(parts) if not same(*part)]
@@ -46,12 +47,34 @@ def _of_parts(found: list, expected: list) -> str | None:
     return f"part {wrong[0][0]} of the result is wrong, the rest is right" if len(wrong) == 1 else None
 
 
+def _why_none(name: str, function: Callable) -> str:
+    "What a function that returns nothing lacks, as far as its source tells."
+    with contextlib.suppress(OSError, TypeError, SyntaxError):  # no source, or only a part of a line
+        body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        parts = [*ast.walk(body)]
+        if any(isinstance(p, ast.Expr) and isinstance(p.value, ast.Constant) and p.value.value is ... for p in parts):
+            return f"{name} returns nothing yet: replace the dots"
+        if isinstance(body, ast.FunctionDef) and not any(isinstance(p, ast.Return) and p.value for p in parts):
+            return "the function returns None: a `return` is missing"
+    return "the function returns None"
+
+
+def _exception(error: Exception, case: tuple) -> str:
+    "What a function raised, and why if an array was taken for a tensor."
+    text, hint = f"the function raised {type(error).__name__}: {error}", ""
+    as_tensor = "'numpy.ndarray' object has no attribute" in text or "Tensor" in text and "numpy.ndarray" in text
+    if as_tensor and any(isinstance(argument, np.ndarray) for argument in case):
+        hint = ". The arrays here are NumPy arrays, not tensors"
+    return text + hint
+
+
 @dataclass
 class Exercise:
     """A function to write, and a checker that knows the usual wrong answers.
 
     `draw` makes the arguments of one random case from a NumPy generator; `mistakes` maps a sentence
-    that names a mistake to a function that makes it.
+    that names a mistake to a function that makes it. After a wrong answer `case` holds the arguments
+    of the first case that went wrong.
     """
 
     name: str
@@ -60,6 +83,7 @@ class Exercise:
     mistakes: dict[str, Callable] = field(default_factory=dict)
     tolerance: float = 1e-5
     n_cases: int = 10
+    case: tuple = field(default=(), init=False, repr=False)
     chapter: ClassVar[str] = ""  # set by `begin`
 
     def __post_init__(self):
@@ -77,35 +101,40 @@ class Exercise:
 
     def diagnose(self, attempt: Callable) -> str | None:
         "What is wrong with `attempt`, in one sentence; None if it is right."
-        try:
-            results = [attempt(*case) for case in self._cases()]
-        except Exception as error:
-            return f"the function raised {type(error).__name__}: {error}"
-        if all(r is None or r is Ellipsis for r in results):
+        results: list = []
+        for case, arguments in zip(self._cases(), self._cases()):  # a function may change its arguments
+            try:
+                results.append(attempt(*arguments))
+            except Exception as error:
+                self.case = case
+                return _exception(error, case)
+        if all(r is None for r in results):
+            return _why_none(self.name, attempt)
+        if all(r is Ellipsis for r in results):
             return f"{self.name} returns nothing yet: replace the dots"
-        if self._gives(self.reference, results):
+        expected = [self.reference(*case) for case in self._cases()]
+        wrong = [not same(r, e, self.tolerance) for r, e in zip(results, expected)]
+        if not any(wrong):
             return None
+        self.case = next(compress(self._cases(), wrong))
         for sentence, mistake in self.mistakes.items():
             if self._gives(mistake, results):
                 return sentence
-        return self._explain(attempt, results)
+        return self._explain(attempt, results, expected, wrong)
 
-    def _explain(self, attempt: Callable, results: list) -> str:
+    def _explain(self, attempt: Callable, results: list, expected: list, wrong: list[bool]) -> str:
         "What is wrong, when it is none of the known mistakes."
-        expected = [self.reference(*case) for case in self._cases()]
-        wrong = [not same(r, e, self.tolerance) for r, e in zip(results, expected)]
         found, right, cases = (list(compress(x, wrong)) for x in (results, expected, self._cases()))
         return (
             _of_parts(found, right)
             or formula(found, right, _names(attempt, len(cases[0])), cases)
-            or self._ignored(attempt, results)
+            or self._ignored(attempt, results, expected)
             or self._wrong_when(attempt, wrong)
             or difference(found[0], right[0], cases[0])
         )
 
-    def _ignored(self, attempt: Callable, results: list) -> str | None:
+    def _ignored(self, attempt: Callable, results: list, expected: list) -> str | None:
         "An argument that changes the right result, but not this one."
-        expected = [self.reference(*case) for case in self._cases()]
         for i, name in enumerate(_names(attempt, len(self._cases(0, 1)[0]))):
             ours, theirs = self._cases(), self._cases()
             mixed = [
@@ -136,6 +165,10 @@ class Exercise:
         if self.chapter and problem is None:
             _remember(self.chapter, self.name, True)
         print(f"✓ {self.name} is right" if problem is None else f"✗ {self.name}: {problem}")
+        if problem and re.match("the function raised|for one random case", problem):
+            variables = vars(sys.modules["__main__"]).items()
+            mine = next((name for name, value in variables if value is self and name[0] != "_"), "exercise")
+            print(f"  the arguments of this case are in {mine}.case; to run it again: {self.name}(*{mine}.case)")
 
 
 # %% ../nbs/A_exercises.ipynb #a638c55c
@@ -168,17 +201,38 @@ def _remember(chapter: str, name: str, solved: bool | None) -> None:
         new.replace(_record())
 
 
+_counts = {  # exercises in each notebook
+    "00_foundations": 10, "01_embedding": 10, "02_positional_encoding": 10, "03_attention": 11, "04_multi_head": 10,
+    "05_encoder": 10, "06_decoder": 10, "07_output_loss": 9, "08_optimisation": 10, "09_transformer": 9, "10_data": 10,
+    "11_training": 10, "12_inference": 10, "13_translation": 6, "14_classification": 8, "15_export": 3,
+    "15_interop": 3, "15_marian": 5, "15_search": 3, "15_serving": 4, "16_performance": 9, "16_streaming": 3,
+    "17_command_line": 6,
+}
+
+
 def begin(chapter: str) -> None:
     "The exercises that follow belong to this chapter, for example `03_attention`."
     Exercise.chapter = chapter
 
 
+def _solved(known: dict[str, dict[str, bool]], names: list[str]) -> str:
+    "How many exercises of these notebooks are solved."
+    return f"{sum(sum(known.get(name, {}).values()) for name in names)} of {sum(_counts[name] for name in names)}"
+
+
 def progress() -> None:
-    "Print which exercises are solved, chapter by chapter, as far as their notebooks have been run."
-    for chapter, state in sorted(_known().items()):
-        left = [name for name, solved in state.items() if not solved]
+    "Print how many exercises are solved, which are open in each notebook that has been run, and what is not begun."
+    known = _known()
+    chapters = [name for name in _counts if name < "15"]
+    guides = [name for name in _counts if name not in chapters]
+    in_guides = f", {_solved(known, guides)} in the guides" if known.keys() & {*guides} else ""
+    print(f"solved: {_solved(known, chapters)} exercises in the chapters{in_guides}")
+    for name, state in sorted(known.items()):
+        left = [exercise for exercise, solved in state.items() if not solved]
         open_ones = f"   open: {', '.join(left)}" if left else ""
-        print(f"{chapter:24} {sum(state.values()):2} of {len(state):2}{open_ones}")
+        print(f"{name:24} {sum(state.values()):2} of {_counts.get(name, len(state)):2}{open_ones}")
+    if new := [name for name in chapters if name not in known]:
+        print("not begun:", ", ".join(new))
 
 
 def reset(exercise: Exercise) -> str:
@@ -246,8 +300,9 @@ def _limited(lines: int = 400_000) -> Iterator[None]:
 
     sys.settrace(count)
     try:
-        with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
-            yield
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield
     finally:
         sys.settrace(before)
 
@@ -298,7 +353,12 @@ def check_solutions(notebook: str, namespace: dict) -> None:
     A solution is a Python block in a `<details>` element; it defines the function that an
     `Exercise` in `namespace` names. Then wrong answers are made by machine, see `attack`: 99 % must
     be refused, half must be named. Raises AssertionError with the first thing that is not so.
+
+    It takes a while and is not for readers: without the environment variable
+    TRANSFORMER_NBDEV_CHECK_SOLUTIONS, which the tests set, nothing is done.
     """
+    if not os.environ.get("TRANSFORMER_NBDEV_CHECK_SOLUTIONS"):
+        return
     exercises = {e.name: e for e in namespace.values() if isinstance(e, Exercise)}
     solved, attacks = dict(namespace), dict[str, str | None]()
     source: dict[str, str] = {}
@@ -314,11 +374,8 @@ def check_solutions(notebook: str, namespace: dict) -> None:
             if (diagnosis := exercise.diagnose(mistake)) != sentence:
                 raise AssertionError(f"{name}: mistake {sentence!r} is diagnosed as {diagnosis!r}")
         attacks |= attack(exercise, source.get(name, ""), solved)
-    n = sum(len(e.mistakes) for e in exercises.values())
-    print(f"{len(exercises)} exercises: every solution is right, {n} mistakes are caught and named")
     accepted = [program for program, diagnosis in attacks.items() if diagnosis is None]
     named = sum(d is not None and not _located.match(d) for d in attacks.values())
-    print(f"of {len(attacks)} wrong answers made by machine {len(accepted)} are accepted, {named} named")
     if len(accepted) > 0.01 * len(attacks):
         raise AssertionError("these wrong answers are accepted:\n\n" + "\n\n".join(accepted))
     if named < 0.5 * len(attacks):
