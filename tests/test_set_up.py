@@ -259,7 +259,8 @@ def test_ctrl_c_lets_the_program_finish(tmp_path):
     slow = "import time\ntry: print('ready', flush=True); time.sleep(60)\n" \
         "except KeyboardInterrupt: time.sleep(1); print('saved', flush=True); raise SystemExit(7)"
     program = f"import sys; sys.path.insert(0, {str(root)!r}); import run; run.call(sys.executable, '-c', {slow!r})"
-    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    listen = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # what a shell starts with & does not
+    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True, "preexec_fn": listen}
     with subprocess.Popen([sys.executable, "-c", program], **options) as process:
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGINT)
