@@ -33,7 +33,7 @@ tests = sorted((root / "tests").glob("test_*.py"))
 
 def pytest(*paths: Path) -> list:
     "The command that runs these notebooks and tests."
-    options = ["-q", "-rfEs", "-p", "no:cacheprovider", "-n", min(workers, len(paths)), "--dist", "loadfile"]
+    options = ["-q", "-rfEs", "-p", "no:cacheprovider", "-n", workers if len(paths) > 1 else 0, "--dist", "loadfile"]
     nbval = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with", ".ci/sanitize.cfg", "--nbval-cell-timeout=600"]
     return [python, "-m", "pytest", *options, *nbval, *paths]
 
@@ -72,7 +72,7 @@ def stages_for(names: list[str]) -> dict[str, list]:
         return quick | {title: pytest(*paths)}
     return quick | {
         "types": [python, "-m", "mypy"],
-        "tests": pytest(root / "tests"),
+        "tests": pytest(*tests),
         "notebooks, with their outputs and figures": pytest(*notebooks),
     }
 

@@ -302,6 +302,14 @@ def test_the_lists_of_notebooks_and_tests_are_of_this_checkout(checker):
     assert {*checker.longest, *checker.processor} <= there
 
 
+def test_everything_is_checked_quick_stages_first(checker):
+    stages = checker.stages_for([])
+    *quick, types, tests, notebooks = stages.values()
+    assert len(quick) == 3 and "mypy" in types
+    assert {*checker.tests} <= {*tests} and {*checker.notebooks} <= {*notebooks}
+    assert all(stage[stage.index("-n") + 1] == checker.workers for stage in (tests, notebooks))
+
+
 def test_a_failure_stops_no_other_stage_and_is_told_at_the_end(checker, monkeypatch, capfdbinary):
     def stages(names):
         "One that fails, as pytest would say it, and one that passes."
