@@ -24,7 +24,8 @@ longest = ["13_translation", "16_performance", "11_training", "17_command_line",
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.
 processor = ["08_optimisation", "12_inference", "16_decoding", "16_engine", "16_performance", "16_quantization",
-             "test_decoding", "test_details", "test_engine", "test_fuzz", "test_inference", "test_interop"]
+             "test_decoding", "test_details", "test_engine", "test_fuzz", "test_inference", "test_interop",
+             "test_search"]
 laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 notebooks = sorted((p for p in (root / "nbs").rglob("[!.]*.ipynb") if ".ipynb_checkpoints" not in p.parts),
                    key=lambda p: (p.stem not in longest, p.name))
