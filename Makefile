@@ -1,15 +1,16 @@
-# make lab   read and run the course in JupyterLab      make site   the course as web pages
-# make test  everything that must hold                  make book   and as one PDF
-# make bench ours beside others                         Each sets itself up. Without make: python run.py lab
+# make translate   translate numbers that you type       make bench   ours beside others
+# make lab         read and run the course               make site    the course as web pages
+# make test        check everything                      make book    the same, and one PDF
+# Each sets itself up. Without make: python run.py lab
 PYTHON ?= python3
 PORT ?= 8888
 
-.PHONY: help lab test readme bench site book
+.PHONY: help translate lab test readme bench site book
 help:
-	@sed -n 1,3p Makefile
+	@sed -n 1,4p Makefile
 
 lab:
 	@$(PYTHON) run.py lab $(PORT)
 
-test readme bench site book:
+translate test readme bench site book:
 	@$(PYTHON) run.py $@

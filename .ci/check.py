@@ -1,41 +1,124 @@
-"Run every check, one line of result each; stop at the end of the first stage that fails."
+"""Check everything, or only what belongs to the names given.
+
+    python .ci/check.py                       everything, the quick stages first
+    python .ci/check.py 05 tests/test_cli.py  a notebook with its tests, a file of tests
+    python .ci/check.py processor             what may depend on the processor
+    … --as-laptop                             the same as on a processor without AVX-512
+
+A stage that fails does not stop the others; the end sums up.
+"""
 import os
+import re
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
-root = Path(__file__).parent.parent
+root = Path(__file__).resolve().parent.parent
 python = sys.executable
-workers = str(min(2, os.cpu_count() or 1))
+workers = min(2, os.cpu_count() or 1)
+# These start first, so that both processes end at about the same time.
 longest = ["13_translation", "16_performance", "11_training", "17_command_line", "12_inference", "15_serving",
            "05_encoder", "08_optimisation", "06_decoder", "03_attention"]
-notebooks = sorted((root / "nbs").glob("*.ipynb"), key=lambda p: (p.stem not in longest, p.name))  # ends meet
-pytest = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-n", workers, "--dist", "loadfile"]
-stages = {
-    "package = what the notebooks export": [python, ".ci/drift.py"],
-    "README = nbs/index.ipynb": [python, ".ci/readme.py", "--check"],
-    "notebooks, outputs and figures compared": [
-        *pytest, "--nbval", "--nbval-current-env", "--nbval-sanitize-with", ".ci/sanitize.cfg",
-        "--nbval-cell-timeout", "600", *notebooks],
-    "tests": [*pytest, "tests"],
-    "types": [python, "-m", "mypy"],
-    "lint": [python, "-m", "ruff", "check", "."],
-}
-# The notebooks must not need the network: requests go to a port where nobody listens.
-env = {**os.environ, "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}", "JUPYTER_PLATFORM_DIRS": "1",
-       "HF_HUB_OFFLINE": "1", **{k: "http://127.0.0.1:9" for k in ("http_proxy", "https_proxy")}}
-env["OMP_NUM_THREADS"] = "1" if workers == "2" else env.get("OMP_NUM_THREADS", "2")
+# What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
+# Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.
+processor = ["08_optimisation", "12_inference", "16_decoding", "16_engine", "16_performance", "16_quantization",
+             "test_decoding", "test_details", "test_engine", "test_fuzz", "test_inference", "test_interop",
+             "test_search"]
+laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+notebooks = sorted((p for p in (root / "nbs").rglob("[!.]*.ipynb") if ".ipynb_checkpoints" not in p.parts),
+                   key=lambda p: (p.stem not in longest, p.name))
+tests = sorted((root / "tests").glob("test_*.py"))
 
-start = time.monotonic()
-for name, command in stages.items():
-    began = time.monotonic()
-    print(f"   {name} …", end="\r", flush=True)
-    result = subprocess.run(command, cwd=root, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    summary = result.stdout.strip().splitlines()[-1] if "pytest" in command else ""
-    print(f"{'✗' if result.returncode else '✓'} {name}  {time.monotonic() - began:.0f} s  {summary}", flush=True)
-    print(*(f"    {line}\n" for line in result.stdout.splitlines() if line.startswith("SKIPPED")), sep="", end="")
-    if result.returncode:
-        print(result.stdout)
-        sys.exit(result.returncode)
-print(f"all {len(stages)} stages in {time.monotonic() - start:.0f} s")
+
+def pytest(*paths: Path) -> list:
+    "The command that runs these notebooks and tests."
+    options = ["-q", "-rfEs", "-p", "no:cacheprovider", "-n", workers if len(paths) > 1 else 0, "--dist", "loadfile"]
+    nbval = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with", ".ci/sanitize.cfg", "--nbval-cell-timeout=600"]
+    return [python, "-m", "pytest", *options, *nbval, *paths]
+
+
+def module(notebook: Path) -> str | None:
+    "The module that a notebook exports."
+    found = re.search(r'"#\| *default_exp +([\w.]+)', notebook.read_text(encoding="utf-8"))
+    return found and found[1].split(".")[-1]
+
+
+def chosen(name: str) -> list[Path]:
+    "The notebooks that a name, number or path means, with the tests of their modules; or a file of tests."
+    if name == "processor":
+        return [path for path in (*notebooks, *tests) if path.stem in processor]
+    stem = Path(name).stem
+    found = [path for path in notebooks if path.stem == stem] or [p for p in notebooks if p.stem.startswith(stem)]
+    modules = [made for path in found if (made := module(path))]
+    own = [path for path in tests if path.stem == stem or any(path.stem.startswith(f"test_{m}") for m in modules)]
+    if not found + own:
+        there = ("  ".join(sorted(path.stem for path in paths)) for paths in (notebooks, tests))
+        listed = "\n\n".join(textwrap.fill(line, 110, break_on_hyphens=False) for line in there)
+        sys.exit(f"no notebook or test is called {name}. Name some of these, or the start of a notebook:\n\n{listed}")
+    return found + own
+
+
+def stages_for(names: list[str]) -> dict[str, list]:
+    "What is run, under the name it is reported by; without names everything."
+    quick = {
+        "the package is what the notebooks export": [python, ".ci/drift.py"],
+        "README.md is what nbs/index.ipynb says": [python, ".ci/readme.py", "--check"],
+        "lint": [python, "-m", "ruff", "check", "."],
+    }
+    if names:
+        paths = list(dict.fromkeys(path for name in names for path in chosen(name)))
+        title = ", ".join(path.name for path in paths) if len(paths) < 6 else f"{len(paths)} notebooks and test files"
+        return quick | {title: pytest(*paths)}
+    return quick | {
+        "types": [python, "-m", "mypy"],
+        "tests": pytest(*tests),
+        "notebooks, with their outputs and figures": pytest(*notebooks),
+    }
+
+
+def run(name: str, command: list, env: dict[str, str]) -> tuple[bool, list[str]]:
+    "Run one stage and show its output as it comes; whether it passed, and its lines for the summary."
+    began, output = time.monotonic(), b""
+    print(f"\n== {name}", flush=True)
+    words = [str(word) for word in command]
+    with subprocess.Popen(words, cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        while part := process.stdout.read1():
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+            output += part
+    lines = output.decode("utf-8", "replace").split("\n")
+    counts = next((line for line in reversed(lines) if line.strip()), "") if "pytest" in words else ""
+    told = [f"{'✗' if process.returncode else '✓'} {name}  {time.monotonic() - began:.0f} s  {counts}".rstrip()]
+    if process.returncode:
+        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+        told += [f"    {line}" for line in failed or [line for line in lines if line.strip()][-5:]]
+    return not process.returncode, told
+
+
+def main(words: list[str]) -> None:
+    "Run the stages one after the other, then sum up."
+    names = [word for word in words if word != "--as-laptop"]
+    if any(name.startswith("-") for name in names):
+        sys.exit(__doc__)
+    # The notebooks must not need the network: requests go to a port where nobody listens.
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "JUPYTER_PLATFORM_DIRS": "1", "HF_HUB_OFFLINE": "1",
+           **{k: "http://127.0.0.1:9" for k in ("http_proxy", "https_proxy")}}
+    env["OMP_NUM_THREADS"] = "1" if workers == 2 else env.get("OMP_NUM_THREADS", "2")
+    env |= laptop if "--as-laptop" in words else {}
+    start = time.monotonic()
+    results = [run(name, command, env) for name, command in stages_for(names).items()]
+    print("\n== summary" + ", as on a processor without AVX-512" * ("--as-laptop" in words))
+    print(*(line for _, told in results for line in told), sep="\n")
+    failed = sum(not passed for passed, _ in results)
+    print(f"{failed or 'none'} of {len(results)} stages failed, {time.monotonic() - start:.0f} s")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
