@@ -2,6 +2,7 @@
 import inspect
 import io
 import json
+import os
 import sys
 import types
 
@@ -26,6 +27,7 @@ from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.quantization import eight_bits
 from transformer_nbdev.streaming import HubPairs, _read_shard, _write_shard
 from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.transformer import TransformerConfig
 
 
 def trainer(folder=None, quiet=True, valid=None, **config) -> Trainer:
@@ -225,6 +227,22 @@ def test_rates_are_operations_and_bytes_a_second(monkeypatch):
     monkeypatch.setattr(performance, "seconds_of", lambda call, *_: read.append(call()) or 0.5)
     assert performance.matmul_rate() == 2 * 1536**3 / 0.5
     assert performance.memory_rate(n_bytes=4000) == 8000 and read[-1] == 1000  # float32
+
+
+tiny_bench = dict(config=TransformerConfig(300, 16, 2, 1, 1, 32), batch_tokens=100, steps=1, device="cpu")
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="only Linux can reset the peak")
+def test_the_peak_of_a_bench_is_its_own():
+    used = torch.ones(2**27)
+    before = performance.peak_memory(torch.device("cpu"))
+    del used
+    assert performance.bench(**tiny_bench, accelerated=False)["peak_mib"] < before - 256
+
+
+def test_a_peak_that_cannot_be_reset_is_not_told(monkeypatch):
+    monkeypatch.setattr(performance, "reset_peak_memory", lambda device: False)
+    assert performance.bench(**tiny_bench, accelerated=False)["peak_mib"] is None
 
 
 def test_eight_bits_are_255_levels():
