@@ -22,6 +22,8 @@ if importlib.util.find_spec("nbval"):  # `pytest tests` does without
 # What exercises are solved is the reader's own: notebooks under test write it elsewhere.
 os.environ["TRANSFORMER_NBDEV_HOME"] = tempfile.mkdtemp(prefix="transformer_nbdev-")
 os.environ["TRANSFORMER_NBDEV_CHECK_SOLUTIONS"] = "1"  # at the end of each notebook; a reader does not wait for it
+# Every race is run, but briefly: no test depends on who wins.
+os.environ["TRANSFORMER_NBDEV_ROUNDS"] = "2"
 
 needed = {
     "15_marian.ipynb": ("transformers", "sentencepiece"),

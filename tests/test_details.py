@@ -2,13 +2,14 @@
 import inspect
 import io
 import json
+import os
 import sys
 import types
 
 import numpy as np
 import pytest
 import torch
-from helpers import sentences, sizes, tiny_model
+from helpers import run, sentences, sizes, tiny_model
 
 import transformer_nbdev
 from transformer_nbdev import devices, performance
@@ -26,6 +27,7 @@ from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.quantization import eight_bits
 from transformer_nbdev.streaming import HubPairs, _read_shard, _write_shard
 from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.transformer import TransformerConfig
 
 
 def trainer(folder=None, quiet=True, valid=None, **config) -> Trainer:
@@ -220,11 +222,35 @@ def test_downloads_lie_in_the_home_folder_unless_told_otherwise(monkeypatch, tmp
     assert str(cache_folder()) == "elsewhere"
 
 
+def test_loading_and_translating_does_not_import_the_compiler_of_pytorch(saved):
+    program = f"from transformer_nbdev import Translator; Translator.from_pretrained({str(saved)!r}).translate(['one'])"
+    done = run(sys.executable, "-c", f"import sys; {program}; sys.exit('torch._dynamo' in sys.modules)")
+    assert done.returncode == 0, "it takes longer than the rest of the start"
+
+
 def test_rates_are_operations_and_bytes_a_second(monkeypatch):
     read = []
     monkeypatch.setattr(performance, "seconds_of", lambda call, *_: read.append(call()) or 0.5)
     assert performance.matmul_rate() == 2 * 1536**3 / 0.5
     assert performance.memory_rate(n_bytes=4000) == 8000 and read[-1] == 1000  # float32
+
+
+tiny_bench = dict(config=TransformerConfig(300, 16, 2, 1, 1, 32), batch_tokens=100, steps=1, device="cpu")
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="only Linux can reset the peak")
+def test_the_peak_of_a_bench_is_its_own(monkeypatch):
+    monkeypatch.setattr(performance, "matmul_rate", lambda *_: 1.0)
+    used = torch.ones(2**27)
+    before = performance.peak_memory(torch.device("cpu"))
+    del used
+    assert performance.bench(**tiny_bench, accelerated=False)["peak_mib"] < before - 256
+
+
+def test_a_peak_that_cannot_be_reset_is_not_told(monkeypatch):
+    monkeypatch.setattr(performance, "matmul_rate", lambda *_: 1.0)
+    monkeypatch.setattr(performance, "reset_peak_memory", lambda device: False)
+    assert performance.bench(**tiny_bench, accelerated=False)["peak_mib"] is None
 
 
 def test_eight_bits_are_255_levels():
@@ -234,17 +260,16 @@ def test_eight_bits_are_255_levels():
 
 
 @pytest.mark.parametrize(
-    ("told", "pays"),
+    ("told", "usable", "pays"),
     [
-        ("vendor_id: GenuineIntel, flags: avx512_bf16 amx_bf16", True),
-        ("vendor_id: GenuineIntel, flags: avx512_bf16", False),  # slower than float32
-        ("vendor_id: AuthenticAMD, flags: avx512_bf16", True),
-        ("vendor_id: AuthenticAMD, flags: avx2", False),
+        ("vendor_id: GenuineIntel, flags: avx512_bf16 amx_bf16", True, True),
+        ("vendor_id: GenuineIntel, flags: avx512_bf16", True, False),  # slower than float32
+        ("vendor_id: AuthenticAMD, flags: avx512_bf16", True, True),
+        ("vendor_id: AuthenticAMD, flags: avx512_bf16", False, False),  # ONEDNN_MAX_CPU_ISA=AVX2
+        ("vendor_id: AuthenticAMD, flags: avx2", False, False),
     ],
 )
-def test_bfloat16_where_the_chip_is_faster_at_it(monkeypatch, told, pays):
+def test_bfloat16_where_the_chip_is_faster_at_it(monkeypatch, told, usable, pays):
     monkeypatch.setattr(devices, "_processor", lambda: told)
-    monkeypatch.setattr(devices, "onednn_takes", lambda dtype: True)
+    monkeypatch.setattr(devices, "onednn_takes", lambda dtype: usable)
     assert devices.bf16_pays(torch.device("cpu")) is pays
-    monkeypatch.setattr(devices, "onednn_takes", lambda dtype: False)  # told so by ONEDNN_MAX_CPU_ISA
-    assert not devices.bf16_pays(torch.device("cpu"))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from helpers import cli, environment, sentences, sizes
+from helpers import environment, sentences, sizes
 from torch import nn
 
 from transformer_nbdev import marian as marian_module
@@ -169,7 +169,7 @@ class _Wrapped(nn.Module):
         return self.call(self.m, x)
 
 
-def test_every_kind_of_folder_by_the_command_line(tmp_path):
+def test_every_kind_of_folder_by_the_command_line(command, tmp_path):
     model, tokenizer = post_norm()
     native = Translator(model, tokenizer)
     native.save_pretrained(tmp_path / "native")
@@ -178,8 +178,8 @@ def test_every_kind_of_folder_by_the_command_line(tmp_path):
     steps = [("native", "marian"), ("marian", "torch"), ("torch", "native"), ("native", "ctranslate2")]
     folders = ["native", "marian", "torch", "again", "served"]
     for (from_, to), source, target in zip(steps, folders, folders[1:]):
-        command = [*cli, "convert", "--from", from_, "--to", to, str(tmp_path / source), str(tmp_path / target)]
-        subprocess.run(command, env=environment(), check=True)
+        done = command("convert", "--from", from_, "--to", to, tmp_path / source, tmp_path / target)
+        assert done.returncode == 0, done.stderr
     assert Translator.from_pretrained(tmp_path / "again").translate(texts, max_new_tokens=9) == expected
     assert Translator.from_marian(tmp_path / "marian").translate(texts, max_new_tokens=9) == expected
     for name, p in model.named_parameters():
@@ -197,12 +197,13 @@ def test_every_kind_of_folder_by_the_command_line(tmp_path):
     (["--to", "ctranslate2", "BARE", "OUT"], ["tokenizer"]),
     (["--to", "torch", "PRE", "PRE"], ["not empty"]),
 ])
-def test_the_command_line_refuses_in_one_sentence(tmp_path, arguments, words):
+def test_the_command_line_refuses_in_one_sentence(command, tmp_path, monkeypatch, arguments, words):
     model, tokenizer = post_norm(norm_first=True)
     Translator(model, tokenizer).save_pretrained(tmp_path / "PRE")
     model.save_pretrained(tmp_path / "BARE")
     before = sorted(path.name for path in tmp_path.iterdir())
-    run = subprocess.run([*cli, "convert", *arguments], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    monkeypatch.chdir(tmp_path)
+    run = command("convert", *arguments)
     assert run.returncode == 1 and run.stdout == "" and run.stderr.startswith("error: ")
     assert run.stderr.count("\n") == 1 and all(word in run.stderr for word in words), run.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before

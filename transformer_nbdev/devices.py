@@ -49,7 +49,8 @@ def pick_device(device: str | torch.device | None) -> torch.device:
 def bf16_pays(device: torch.device) -> bool:
     """Whether this device multiplies bfloat16 matrices faster than float32 ones.
 
-    Among processors: Intel's with AMX, AMD's with AVX512-BF16, by what Linux tells of them.
+    Among processors: Intel's with AMX, AMD's with AVX512-BF16, by what Linux tells of them, where
+    oneDNN may use it (`ONEDNN_MAX_CPU_ISA`).
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -318,7 +319,12 @@ def set_random_state(state: dict[str, Tensor]) -> None:
 
 # %% ../nbs/E_devices.ipynb #99c39f75
 def race(ways: dict[str, Callable[[], object]], rounds: int = 7) -> dict[str, list[float]]:
-    "Seconds of each way, in turns, round by round: what disturbs one disturbs all. One warm-up each."
+    """Seconds of each way, in turns, round by round: what disturbs one disturbs all. One warm-up each.
+
+    `TRANSFORMER_NBDEV_ROUNDS` in the environment limits the rounds: our tests run every race, but
+    do not need its precision.
+    """
+    rounds = min(rounds, int(os.environ.get("TRANSFORMER_NBDEV_ROUNDS", rounds)))
     times: dict[str, list[float]] = {name: [] for name in ways}
     for n in range(rounds + 1):
         for name, way in ways.items():

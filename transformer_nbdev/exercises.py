@@ -287,12 +287,17 @@ def wrong_answers(solution: str) -> Iterator[str]:
                     setattr(parent, name, value)
 
 
+_installed = sys.prefix, sys.base_prefix
+
+
 @contextlib.contextmanager
 def _limited(lines: int = 400_000) -> Iterator[None]:
     "Silence, and an end to programs that never end."
     left, before = [lines], sys.gettrace()
 
     def count(frame, event, argument):
+        if frame.f_code.co_filename.startswith(_installed):
+            return None  # a library's own lines are not counted: that would slow them down a lot
         left[0] -= 1
         if left[0] < 0:
             raise TimeoutError("the program does not end")

@@ -7,6 +7,7 @@ __all__ = ['presets', 'TransformerConfig', 'Transformer', 'count_parameters', 't
 
 # %% ../nbs/09_transformer.ipynb #7db7ebf8
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -249,8 +250,15 @@ def _write_model(model: Transformer, folder: Path) -> None:
     write_listed(path, lambda path: save_file(tensors, path))
 
 # %% ../nbs/09_transformer.ipynb #060cec79
+def _numbers_at_least(c: TransformerConfig) -> int:
+    "How many numbers a model of this configuration has, biases, norms and a second vocabulary left out."
+    attention, network = 4 * c.d_model**2, 2 * c.d_model * c.d_ff
+    layers = c.n_encoder_layers * (attention + network) + c.n_decoder_layers * (2 * attention + network)
+    return layers + c.d_model * c.vocab_size
+
+
 def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
-    "The model in a folder; ValueError, before anything is built, names the file and its fault."
+    "The model in a folder; ValueError, before anything larger than the file is built, names the file and its fault."
     from safetensors import SafetensorError, safe_open
 
     check_listed(folder, "config.json", "model.safetensors")
@@ -267,13 +275,14 @@ def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
             table = config.max_len * config.d_model
             if table > 2**23 + weights.stat().st_size and not (folder / "manifest.json").exists():
                 raise ValueError(f"{path}: {table:,} numbers for max_len; `seal` the folder if you mean it")
-            with torch.device("meta"):  # shapes alone, no memory
-                _check_shapes(weights, shapes, kind(config))
+            too_large = _numbers_at_least(config) > sum(map(math.prod, shapes.values()))
+            with torch.device("meta" if too_large else "cpu"):  # on `meta` it takes no memory, but much longer
+                model = kind(config)
+            _check_shapes(weights, shapes, model)
             tensors = {name: file.get_tensor(name) for name in shapes}
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{weights} is missing, damaged or of another program: {error}") from error
     _check_numbers(weights, tensors)
-    model = kind(config)
     for name, parameter in model.named_parameters():
         parameter.data = tensors[name].clone()  # the file may be replaced while the model lives
     return model
