@@ -149,10 +149,7 @@ class OneDNNAttention(ShortAttention):
 
 # %% ../nbs/16_engine.ipynb #6ea294b2
 def _row_losses(logits: Tensor, p: Tensor, targets: Tensor, epsilon: float) -> Tensor:
-    """Each row's smoothed cross entropy without its term in the mean logit, in at least float32.
-
-    logits and their softmax `(N, V)`, targets `(N,)` → `(N,)`.
-    """
+    "Of logits and their softmax `(N, V)`: each row's smoothed loss but for the mean logit, in at least float32: `(N,)`."
     exact = torch.promote_types(logits.dtype, torch.float32)
     log_total = logits.amax(-1).to(exact) - p.amax(-1).to(exact).log()
     return log_total - (1 - epsilon) * logits.gather(1, targets[:, None])[:, 0].to(exact)
@@ -223,10 +220,7 @@ class PiecewiseOutput(OutputProjection):
         self, x: Tensor, targets: Tensor, epsilon: float = 0.1, pad_id: int = 0,
         reduction: str = "mean",
     ) -> Tensor:
-        """As `OutputProjection.loss`: x `(B, T, d_model)`, targets `(B, T)`.
-
-        Under autocast products are computed in its type and the weight's gradient adds up in the weight's.
-        """
+        "As `OutputProjection.loss`; under autocast the weight's gradient still adds up in the weight's own type."
         if _transformed(x):
             return super().loss(x, targets, epsilon, pad_id, reduction)
         weight, kind = self.weight, x.device.type
@@ -319,10 +313,9 @@ def _choose_for_training(layers: list[tuple[nn.Module, int]]) -> Parts:
 
 @torch.inference_mode()
 def tune_decoding(model: Transformer) -> Transformer:
-    """Give the model the fastest of: its plain step, the direct step alone, all `decoding_twins`; in place.
+    """Give the model the fastest of: its plain step, the direct step, all `decoding_twins`; in evaluation mode.
 
-    Measured on this machine, for one sentence and for 64. That takes from seconds to half a minute, so it pays
-    for long runs only; `accelerate` does without. Returns the model, in evaluation mode.
+    Measured on this machine, for one sentence and for 64: it takes seconds to half a minute, and pays for long runs.
     """
     keep_memory()
     if model.eval().device.type == "cpu":
@@ -337,8 +330,8 @@ def tune_decoding(model: Transformer) -> Transformer:
             for _ in range(n_steps):
                 model.step(src[:, 0], state)
 
-        times = race({str(i): functools.partial(write, parts) for i, parts in enumerate(options)}, 7)
-        medians = torch.tensor([statistics.median(seconds) for seconds in times.values()])
+        times = race({str(i): functools.partial(write, parts) for i, parts in enumerate(options)}, 7).values()
+        medians = torch.tensor([*map(statistics.median, times)])
         gains *= torch.where(medians > 1.03 * medians[0], 0.0, medians[0] / medians)
     return exchange(plain(model), options[int(gains.argmax())])
 
@@ -349,9 +342,8 @@ _choices: dict[tuple, Parts] = {}
 def choose(model: Transformer, bf16: bool = False) -> Parts:
     """The twins that a model of these shapes gets on this machine, in the mode it is in.
 
-    In training mode one layer of each shape is timed, plain and as each candidate, with gradients: a
-    twin is taken if it makes all these layers faster by 1 % of a step; remembered for the process. In
-    evaluation mode nothing is timed: the direct decoding step.
+    In training mode one layer of each shape is timed, plain and as each candidate, with gradients: a twin is taken if
+    it makes all these layers faster by 1 % of a step. In evaluation mode it is the direct step, and nothing is timed.
     """
     if not model.training:
         return {Transformer: DirectTransformer}
@@ -386,9 +378,8 @@ def accelerate(model: Transformer, parts: Parts | None = None, bf16: bool = Fals
     """Give the model's parts their faster twins, in place: the same parameters and, up to rounding and
     the draws of dropout, the same numbers.
 
-    Without `parts`, those that `choose` names, for training if the model is in training mode (`bf16`:
-    under autocast), else for decoding. `plain` takes it back. On Linux the process keeps freed memory
-    from now on.
+    Without `parts`, those that `choose` names (`bf16`: for training under autocast). `plain` takes it back.
+    On Linux the process keeps freed memory from now on.
     """
     keep_memory()
     return exchange(model, choose(plain(model), bf16) if parts is None else parts)
