@@ -149,7 +149,7 @@ class OneDNNAttention(ShortAttention):
 
 # %% ../nbs/16_engine.ipynb #6ea294b2
 def _row_losses(logits: Tensor, p: Tensor, targets: Tensor, epsilon: float) -> Tensor:
-    "Of logits and their softmax `(N, V)`: each row's smoothed loss but for the mean logit, in at least float32: `(N,)`."
+    "From logits and softmax `(N, V)` each row's smoothed loss but for the mean logit, at least float32: `(N,)`."
     exact = torch.promote_types(logits.dtype, torch.float32)
     log_total = logits.amax(-1).to(exact) - p.amax(-1).to(exact).log()
     return log_total - (1 - epsilon) * logits.gather(1, targets[:, None])[:, 0].to(exact)
@@ -343,7 +343,7 @@ def choose(model: Transformer, bf16: bool = False) -> Parts:
     """The twins that a model of these shapes gets on this machine, in the mode it is in.
 
     In training mode one layer of each shape is timed, plain and as each candidate, with gradients: a twin is taken if
-    it makes all these layers faster by 1 % of a step. In evaluation mode it is the direct step, and nothing is timed.
+    it makes all these layers faster by 1 % of a step. In evaluation mode: the direct step, and nothing is timed.
     """
     if not model.training:
         return {Transformer: DirectTransformer}
