@@ -17,7 +17,7 @@ from rounds import compare, serve
 from train import presets
 
 from transformer_nbdev.data import Tokenizer, pad
-from transformer_nbdev.engine import accelerate, twin_names
+from transformer_nbdev.engine import tune_decoding, twin_names
 from transformer_nbdev.marian import to_marian
 from transformer_nbdev.quantization import quantize
 from transformer_nbdev.serving import to_ctranslate2
@@ -69,7 +69,7 @@ def prepare(name: str, folder: Path, batch: int, beams: int, tokens: int, n: int
         model = Transformer.from_pretrained(folder / "native", device)
         model = quantize(model) if precision == "int8" else model.to(dtype)
         if system == "ours" and precision != "int8":
-            twins = {"twins": twin_names(accelerate(model))}
+            twins = {"twins": twin_names(tune_decoding(model))}
 
         def translate(group):
             options = dict(max_new_tokens=tokens, min_new_tokens=tokens, beam_size=beams, length_penalty=0.0)
