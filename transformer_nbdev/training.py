@@ -392,8 +392,8 @@ class Trainer:
         if refusal := everywhere(refusal)[0]:
             raise ValueError(refusal)
         if self.folder and self.rank == 0:
-            text = "".join(json.dumps(r) + "\n" for r in self.history)
-            write_atomically(self.folder / "metrics.jsonl", lambda part: part.write_text(text, encoding="utf-8"))
+            path, text = self.folder / "metrics.jsonl", "".join(json.dumps(r) + "\n" for r in self.history)
+            path.unlink(missing_ok=True) if not text else write_atomically(path, lambda part: part.write_text(text))
         n, world = sum(map(torch.numel, self.model.parameters())), self.updater.world
         how = f"in {'bf16' if self.updater.bf16 else 'fp32'}, {self.state.told(world)}, {n:,} parameters"
         self.say(f"training on {self.device} {how}, {len(self.batches):,} batches an epoch")
