@@ -144,8 +144,9 @@ def train(corpus: Path, out: Path, *options) -> list[str]:
 
 def metrics(out: Path, name: str = "loss") -> dict[int, float]:
     "One of the logged numbers by step; every step must be logged once only."
-    lines = (out / "metrics.jsonl").read_text().splitlines()
-    found = [(r["step"], r[name]) for r in map(json.loads, lines) if name in r]
+    records = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    logged = [r for r in records if name in r and not (name.startswith("valid") and "kept_step" in r)]
+    found = [(r["step"], r[name]) for r in logged]
     assert len(dict(found)) == len(found), f"logged twice: {found}"
     return dict(found)
 

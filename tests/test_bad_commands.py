@@ -95,11 +95,6 @@ def test_translate_refuses_bytes_that_are_not_text(command, saved):
     one_line(command(*base, stdin=b"one\ntwo \xff\n"), "2", "UTF-8")
 
 
-def test_translate_refuses_a_long_line(command, saved):
-    base = ["translate", "--model", saved, "--device", "cpu"]
-    one_line(command(*base, stdin="one\n" + "four " * 80 + "\n"), "2", "max_len", "64", "split")
-
-
 bad_evaluations = {
     "no data": (["--data", "nowhere"], ["no folder", "nowhere"]),
     "no split": (["--split", "tset"], ["tset.en", "test.en"]),

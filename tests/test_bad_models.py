@@ -172,7 +172,7 @@ def test_unknown_preset():
     ("name", "value"),
     [
         ("steps", 0), ("epochs", -1), ("minutes", 0), ("batch_tokens", 0), ("accumulate", 0),
-        ("optimizer", "sgd"), ("schedule", "cosine"), ("precision", "fp16"), ("lr", 0),
+        ("keep", "first"), ("schedule", "cosine"), ("precision", "fp16"), ("lr", 0),
         ("lr", float("nan")), ("warmup", 0), ("warmup", -1), ("beta1", 1.5), ("beta2", -0.1),
         ("eps", -1), ("weight_decay", -0.1), ("clip_norm", -1), ("label_smoothing", 1), ("ema", 1),
         ("ema", -0.5), ("average_last", -1), ("validate_every", -1), ("bleu_sentences", -1),

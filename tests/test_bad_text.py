@@ -83,22 +83,15 @@ body = random.Random(0).randbytes(300_000)
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    "Serves `body`, knows ranges, and can break off."
+    "Serves `body`, and can break off."
 
     breaks_at = len(body)
-    asked: list[str | None] = []
 
     def do_GET(self):
-        wanted = self.headers["Range"]
-        Server.asked.append(wanted)
-        first = int(wanted[6:-1]) if wanted else 0
-        if first >= len(body):
-            self.send_error(416)
-            return
-        self.send_response(206 if wanted else 200)
-        self.send_header("Content-Length", str(len(body) - first))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[first : max(first, Server.breaks_at)])
+        self.wfile.write(body[: Server.breaks_at])
 
     def log_message(self, *_):
         pass
@@ -108,8 +101,6 @@ class Server(http.server.BaseHTTPRequestHandler):
 def url(monkeypatch):
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Server, "breaks_at", len(body))
-    monkeypatch.setattr(Server, "asked", [])
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/file"
@@ -119,44 +110,17 @@ def url(monkeypatch):
 right = hashlib.sha256(body).hexdigest()
 
 
-def test_a_broken_download_goes_on_where_it_was(url, tmp_path, monkeypatch):
-    monkeypatch.setattr(Server, "breaks_at", 100_000)
-    with refused(OSError, url, tmp_path):
-        download(url, tmp_path / "file", right)
-    assert not (tmp_path / "file").exists()
-    monkeypatch.setattr(Server, "breaks_at", len(body))
-    assert download(url, tmp_path / "file", right).read_bytes() == body
-    assert Server.asked == [None, "bytes=100000-"]
-
-
-def test_a_download_stopped_before_it_was_renamed(url, tmp_path):
-    write(tmp_path / "file.part", body)
-    assert download(url, tmp_path / "file", right).read_bytes() == body
-
-
-def test_a_wrong_download_is_refused_and_the_old_file_stays(url, tmp_path):
+def test_a_download_is_whole_or_leaves_the_old_file(url, tmp_path, monkeypatch):
     old = write(tmp_path / "file", "old")
-    with refused(OSError, url, "SHA-256"):
+    monkeypatch.setattr(Server, "breaks_at", 100_000)
+    with refused(OSError, url, "online", tmp_path):
+        download(url, old, right)
+    monkeypatch.setattr(Server, "breaks_at", len(body))
+    with refused(OSError, url, "hash"):
         download(url, old, "0" * 64)
-    assert old.read_bytes() == b"old" and not list(tmp_path.glob("*.part"))
-    with refused(OSError, "127.0.0.1:9", "online", tmp_path):
-        download("http://127.0.0.1:9/file", old, right)
-    assert old.read_bytes() == b"old"
-
-
-def test_what_is_there_is_found_where_nothing_may_be_written(url, tmp_path, monkeypatch):
-    path = write(tmp_path / "file", body)
-    monkeypatch.setattr(os, "open", None)  # nobody may ask for a lock
-    assert download(url, path, right) == path and Server.asked == []
-
-
-@pytest.mark.parametrize("name", ["file.lock", "file.part"])
-def test_a_link_in_the_cache_is_not_written_through(url, tmp_path, name):
-    other = write(tmp_path / "other", "mine")
-    (tmp_path / name).symlink_to(other)
-    with refused(OSError, name):
-        download(url, tmp_path / "file", right)
-    assert other.read_bytes() == b"mine"
+    assert old.read_bytes() == b"old" and [*tmp_path.iterdir()] == [old]
+    assert download(url, old, right).read_bytes() == body
+    assert download("http://127.0.0.1:9/file", old, right) == old  # nobody is asked
 
 
 @pytest.mark.parametrize("line", [b"\0" * 2**20, b"one two\n" * 2**17])

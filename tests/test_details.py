@@ -13,9 +13,10 @@ from helpers import run, sentences, sizes, tiny_model
 
 import transformer_nbdev
 from transformer_nbdev import devices, performance
+from transformer_nbdev.arguments import output_file
 from transformer_nbdev.attention import attention, fused_attention
-from transformer_nbdev.cli import _output_file, cli
-from transformer_nbdev.corpora import _parse_vector, number_split
+from transformer_nbdev.cli import cli
+from transformer_nbdev.corpora import Report, _parse_vector, number_split
 from transformer_nbdev.data import Sequences, Tokenizer, _encode
 from transformer_nbdev.diagnoses import _sorted, formula, relation
 from transformer_nbdev.exercises import Exercise, wrong_answers
@@ -202,15 +203,18 @@ def test_whether_an_output_can_be_written_is_asked_of_its_folder(monkeypatch, tm
     monkeypatch.setattr("os.access", lambda place, how: asked.append(str(place)) or True)
     (tmp_path / "old").write_text("")
     for path in (tmp_path / "old", tmp_path / "new", "/dev/null"):
-        _output_file(None, None, str(path))
+        output_file(None, None, str(path))
     assert asked == [f"{tmp_path}/", f"{tmp_path}/", "/dev/null"]
 
 
 @pytest.mark.parametrize("vocab_size", [2**15, 2**15 + 1, 2**17])
 def test_kept_shards_hold_every_id(tmp_path, vocab_size):
     rows = [[1, vocab_size - 1], [vocab_size // 2]]
-    _write_shard(tmp_path / "shard", (Sequences(rows), Sequences(rows[::-1])), "mark", vocab_size)
-    source, target = ([ids.tolist() for ids in side] for side in _read_shard(tmp_path / "shard", "mark"))
+    told = Report(left_out={"empty line": ["train.en:3"]})
+    _write_shard(tmp_path / "shard", (Sequences(rows), Sequences(rows[::-1])), "mark", vocab_size, told)
+    sides, report = _read_shard(tmp_path / "shard", "mark")
+    source, target = ([ids.tolist() for ids in side] for side in sides)
+    assert report.left_out == told.left_out
     assert source == rows and target == rows[::-1]
 
 

@@ -93,12 +93,13 @@ from transformer_nbdev.transformer import Transformer, TransformerConfig
 batches = TokenBatches(Sequences([[3, 2]] * 4), Sequences([[3, 2]] * 4), 64)
 Updater(Transformer(TransformerConfig(9, 8, 2, 1, 1, 8)), batches, TrainingConfig(steps=1, optimizer="muon"))
 """
-    assert "import transformer_nbdev.muon to train by it" in run(sys.executable, "-c", code).stderr
+    assert "import transformer_nbdev.muon first" in run(sys.executable, "-c", code).stderr
 
 
 def test_dropout_rises_with_the_epochs_and_stops_at_the_models_own():
     model = tiny_model(dropout=0.3)
-    trainer = SimpleNamespace(model=model, batches=SimpleNamespace(progress=2.5))
+    config = SimpleNamespace(compile=False)
+    trainer = SimpleNamespace(model=model, batches=SimpleNamespace(progress=2.5), config=config)
     RisingDropout(0.02).start(trainer)
     assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.05}
     trainer.batches.progress = 100.5
@@ -109,7 +110,7 @@ def test_dropout_rises_with_the_epochs_and_stops_at_the_models_own():
 
 
 def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypatch):
-    pairs = [("seven", "sieben"), ("eight", "acht")]
+    pairs = [("seven", "sieben und so weiter"), ("eight", "acht")]
     written = {0.6: "a", 1.0: "abc", 1.4: "ab"}
     length = lambda found, _: {"BLEU": {"score": len(found[0])}}
     monkeypatch.setattr("transformer_nbdev.recipes.corpus_scores", length)

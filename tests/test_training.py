@@ -250,10 +250,11 @@ def test_patience_keeps_the_best_model_and_stops(encoded, tmp_path, monkeypatch)
     losses, saved = iter([3.0, 2.0, 2.5, 2.4, 1.0]), []
     monkeypatch.setattr(Trainer, "measure", lambda self: {"valid_loss": next(losses)})
     save_model = Trainer.save_model
+    monkeypatch.setattr(Trainer, "valid_loss", lambda self, model: 2.0)
 
-    def noted(self):
+    def noted(self, model):
         saved.append(self.step)
-        save_model(self)
+        save_model(self, model)
 
     monkeypatch.setattr(Trainer, "save_model", noted)
     tokenizer, pairs = encoded
@@ -263,14 +264,18 @@ def test_patience_keeps_the_best_model_and_stops(encoded, tmp_path, monkeypatch)
         sentences(3), tokenizer, "cpu", quiet=True,
     )
     trainer.fit()
-    assert trainer.step == 4 and saved == [1, 2] and trainer.stopped
+    assert trainer.step == 4 and saved == [1, 2, 4] and trainer.stopped
+    assert trainer.history[-1]["kept_step"] == 2
+    kept = [Transformer.from_pretrained(tmp_path), trainer.state.average]
+    assert not torch.equal(kept[0].output.weight, kept[1].output.weight)
     # Resumed, it has no more patience than before.
     again = Trainer(
         tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config, tmp_path,
         sentences(3), tokenizer, "cpu", quiet=True,
     ).resume()
     again.fit()
-    assert again.step == 4 and saved == [1, 2]
+    assert again.step == 4 and saved == [1, 2, 4, 4]
+    assert torch.equal(Transformer.from_pretrained(tmp_path).output.weight, kept[0].output.weight)
 
 
 def test_the_mean_of_the_last_checkpoints_is_the_model(encoded, tmp_path):
@@ -297,7 +302,7 @@ def test_a_score_is_asked_with_the_averaged_weights(encoded):
     with pytest.raises(ValueError, match="score=validation_bleu"):
         Trainer(*made, **options)
     trainer = Trainer(*made, **options, score=score)
-    assert trainer.fit()[-1]["valid_bleu"] == 31.2
+    assert trainer.fit()[-2]["valid_bleu"] == 31.2  # the last record is of the weights that were kept
     averaged = list(trainer.averaged_model().parameters())
     assert all(map(torch.equal, seen[-1], averaged))
     assert not all(map(torch.equal, seen[-1], trainer.model.parameters()))

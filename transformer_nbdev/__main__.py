@@ -1,4 +1,5 @@
 "`python -m transformer_nbdev` is the command `transformer-nbdev`."
 from .cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ __all__ = ['sections', 'option_help', 'preset_kind', 'positive', 'formats', 'pre
 # %% ../nbs/17_arguments.ipynb #a0000003
 import json
 import os
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_type_hints
@@ -81,7 +81,7 @@ def _defaults(cls: type, task: str) -> dict[str, object]:
     return asdict(TrainingConfig(**{**best["ends"], **best["training"]}))
 
 
-def options_of(cls: type):
+def options_of(cls: type) -> Callable[[Callable], Callable]:
     "A click option for each field with a help text; None if not given. Its help shows the default of each task."
     hints, used = get_type_hints(cls), [_defaults(cls, task) for task in ("text", "numbers")]
 
@@ -118,12 +118,12 @@ class SectionedCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-def given_fields(cls, options: dict) -> dict:
+def given_fields(cls: type, options: dict) -> dict:
     "The options that belong to a dataclass and were given."
     return {f.name: options[f.name] for f in fields(cls) if options.get(f.name) is not None}
 
 # %% ../nbs/17_arguments.ipynb #a0000011
-def usable_device(context, parameter, value: str | None) -> str | None:
+def usable_device(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     "The value of --device, if this machine has such a device."
     try:
         torch.zeros((), device=default_device() if value is None else value).item()
@@ -132,14 +132,16 @@ def usable_device(context, parameter, value: str | None) -> str | None:
     return value
 
 
-def named_folder(context, parameter, value: str) -> str:
+def named_folder(context: click.Context, parameter: click.Parameter, value: str) -> str:
     "The value of --out, which must name a folder."
     if not value.strip():
         raise click.BadParameter("it must name a folder")
     return value
 
 
-def absolute_folder(context, parameter, value: str | tuple[str, ...] | None) -> str | list[str] | None:
+def absolute_folder(
+    context: click.Context, parameter: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | list[str] | None:
     "The value of --data, all if there are several; the path of a folder is made absolute."
     if isinstance(value, tuple):
         found = [str(absolute_folder(context, parameter, one)) for one in value]
@@ -147,7 +149,7 @@ def absolute_folder(context, parameter, value: str | tuple[str, ...] | None) -> 
     return str(Path(value).resolve()) if value and Path(value).is_dir() else value
 
 
-def output_file(context, parameter, value: str | None) -> Path | None:
+def output_file(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
     "The path --output, if it can be written: a long run must not end in an error."
     path = Path(value or os.devnull)
     place = path if path.exists() and not path.is_file() else f"{path.resolve().parent}/"
@@ -156,7 +158,7 @@ def output_file(context, parameter, value: str | None) -> Path | None:
     return path if value else None
 
 
-def shown(name: str, default: object, **options):
+def shown(name: str, default: object, **options: Any) -> Callable:
     "An option whose help shows its default."
     return click.option(name, default=default, show_default=True, **options)
 
@@ -168,7 +170,7 @@ plain_option = click.option("--plain", is_flag=True, help="Without faster versio
 device_option = click.option("--device", callback=usable_device, help="[default: a GPU if there is one]")
 
 
-def with_model(command):
+def with_model(command: Callable) -> Callable:
     "Add the options that say which model to use and how."
     for option in (
         plain_option, device_option,
@@ -181,7 +183,7 @@ def with_model(command):
     return command
 
 
-def with_search(command):
+def with_search(command: Callable) -> Callable:
     "Add the options of a search, and those of its model."
     for option in (
         shown("--no-repeat-ngram", 0, type=click.IntRange(min=0),
@@ -276,6 +278,7 @@ class KeepSettings(Callback):
         self.settings = settings
 
     def start(self, trainer: Any) -> None:
+        "Write the file."
         if trainer.folder and trainer.rank == 0:
             text = json.dumps(self.settings, indent=2) + "\n"
             write_atomically(trainer.folder / "settings.json", lambda path: path.write_text(text))

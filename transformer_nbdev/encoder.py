@@ -69,14 +69,8 @@ class EncoderLayer(nn.Module):
     "Self-attention, then feed-forward, each in its `Residual` (Vaswani et al. 2017, §3.1)."
 
     def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        dropout: float = 0.1,
-        norm_first: bool = False,
-        activation: str = "relu",
-        bias: bool = True,
+        self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.1, norm_first: bool = False,
+        activation: str = "relu", bias: bool = True,
     ):
         super().__init__()
         self.self_attention = MultiHeadAttention(d_model, n_heads, bias)

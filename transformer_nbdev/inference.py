@@ -379,16 +379,10 @@ class Translator:
 
 # %% ../nbs/12_inference.ipynb #1025b718
 def validation_bleu(trainer: "Trainer") -> dict[str, float]:
-    """`valid_bleu`: BLEU of the first `bleu_sentences` validation pairs, by greedy search; nothing if that is 0.
-
-    With the model as it is. ValueError if the trainer has no tokenizer or no such pairs.
-    """
-    model, tokenizer, pairs = trainer.model, trainer.tokenizer, trainer.valid
-    if tokenizer is None or not pairs:
-        raise ValueError("BLEU needs a trainer with a tokenizer and validation pairs")
-    if not trainer.config.bleu_sentences:
+    "`valid_bleu`: BLEU of the first `bleu_sentences` validation pairs, by greedy search; nothing if there are none."
+    pairs, longest = (trainer.valid or [])[: trainer.config.bleu_sentences], trainer.model.config.max_len
+    if trainer.tokenizer is None or not pairs:
         return {}
-    pairs, longest = pairs[: trainer.config.bleu_sentences], model.config.max_len
-    pairs = [(s, t) for s, t in pairs if len(tokenizer.encode(s)) < longest]
-    found = Translator(model, tokenizer).translate([source for source, _ in pairs])
+    pairs = [(s, t) for s, t in pairs if len(trainer.tokenizer.encode(s)) < longest]
+    found = Translator(trainer.model, trainer.tokenizer).translate([source for source, _ in pairs])
     return {"valid_bleu": corpus_scores(found, [target for _, target in pairs])["BLEU"]["score"]}

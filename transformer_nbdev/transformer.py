@@ -190,10 +190,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_pretrained(
-        cls,
-        folder: str | os.PathLike,
-        device: str | torch.device = "cpu",
-        dtype: torch.dtype | None = None,
+        cls, folder: str | os.PathLike, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
     ) -> "Transformer":
         "Load a folder, for evaluation, in its own type or in `dtype`; ValueError: file and fault."
         return _read_model(cls, Path(folder)).to(device=device, dtype=dtype).eval()
