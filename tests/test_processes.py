@@ -160,10 +160,19 @@ def test_a_folder_in_use_ends_all_processes(command, corpus, tmp_path):
     stopped(first)
 
 
+impatient = """
+from transformer_nbdev import cli, devices
+
+devices._Company.silent = devices._Company.patience = 5.0
+cli.main()
+"""
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_one_that_dies_or_stops_ends_the_others_within_a_minute(corpus, tmp_path, how, victim):
     one = train(corpus, tmp_path / "out", "--steps=1000000", "--save-every=0")
+    one[: len(cli)] = [sys.executable, "-c", impatient]
     processes = begin(tmp_path, one, one)
     wait_for_first_update(processes[0], tmp_path / "out")
     processes[victim].send_signal(how)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from helpers import run, sentences, tiny_model, train
+from helpers import cli, sentences, tiny_model, train
 
 from transformer_nbdev.corpora import load_pairs
 from transformer_nbdev.search import _ListSearch, forbid_repeats, log_probabilities
@@ -100,7 +100,7 @@ def test_options_out_of_range(translator, options):
         translator.n_best(["one"], **options)
 
 
-def test_several_target_languages(tmp_path):
+def test_several_target_languages(command, tmp_path):
     pairs, report = load_pairs(None, "val", "en", "de,ko")
     assert report.read == len(pairs) == 400
     assert [p for p in load_pairs(None, "val", "en", "ko", tags=True)[0]] == pairs[200:]
@@ -112,10 +112,9 @@ def test_several_target_languages(tmp_path):
         for language in ("de", "ko"):
             (folder / f"{split}.{language}").write_text("".join(t + "\n" for _, t in some), encoding="utf-8")
     out = tmp_path / "run"
-    done = run(*train(folder, out, "--tgt", "de,ko", "--steps=3"))
+    done = command(*train(folder, out, "--tgt", "de,ko", "--steps=3")[len(cli) :])
     assert done.returncode == 0 and "40 sentence pairs" in done.stderr, done.stderr
-    cli = done.args[:3]
-    done = run(*cli, "evaluate", "--model", out, "--tgt", "ko", "--device", "cpu", "--beam-size", "1")
+    done = command("evaluate", "--model", out, "--tgt", "ko", "--device", "cpu", "--beam-size", "1")
     assert done.returncode == 0 and json.loads(done.stdout)["sentences"] == 4, done.stderr
 
 

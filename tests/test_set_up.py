@@ -352,7 +352,7 @@ def test_nothing_on_the_way_needs_more_than_python():
 
 def test_a_run_without_matplotlib_ends_well(tmp_path):
     program = "import sys; sys.modules['matplotlib'] = None; from transformer_nbdev.cli import main; main()"
-    small = ["--steps", "2", "--batch-tokens", "300", "--d-model", "8", "--d-ff", "8", "--n-heads", "1"]
+    small = ["--plain", "--steps", "2", "--batch-tokens", "300", "--d-model", "8", "--d-ff", "8", "--n-heads", "1"]
     done = run(sys.executable, "-c", program, "train", *small, "--out", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert "pip install matplotlib" in done.stderr and "Traceback" not in done.stderr

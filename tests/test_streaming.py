@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import checkpoint, run, same_run, train, write_pairs
+from helpers import checkpoint, cli, same_run, train, write_pairs
 
 from transformer_nbdev.corpora import number_pairs, read_lines
 from transformer_nbdev.data import Tokenizer
@@ -168,18 +168,18 @@ def test_what_is_large(tmp_path):
     assert is_large(str(tmp_path), "train") and not is_large(str(tmp_path), "val")
 
 
-def test_a_stream_from_the_command_line_is_resumed_to_the_last_bit(corpus, tmp_path):
+def test_a_stream_from_the_command_line_is_resumed_to_the_last_bit(command, corpus, tmp_path):
     own = tmp_path / "own"
     own.mkdir()
     (own / "train.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     more = ["--data", own, "--weight", "1", "--weight", "2.5", "--schedule=paper", "--save-every=2"]
-    done = run(*train(corpus, tmp_path / "whole", *more, "--steps=40"))
+    done = command(*train(corpus, tmp_path / "whole", *more, "--steps=40")[len(cli) :])
     assert done.returncode == 0, done.stderr
-    done = run(*train(corpus, tmp_path / "cut", *more, "--steps=13"))
+    done = command(*train(corpus, tmp_path / "cut", *more, "--steps=13")[len(cli) :])
     assert done.returncode == 0 and checkpoint(tmp_path / "cut").name == "step-00000013", done.stderr
     for path in (tmp_path / "cut/corpus").glob("shard*"):
         path.unlink()
-    done = run(*train(corpus, tmp_path / "cut", *more, "--resume", "--steps=40"))
+    done = command(*train(corpus, tmp_path / "cut", *more, "--resume", "--steps=40")[len(cli) :])
     assert done.returncode == 0, done.stderr
     same_run(tmp_path / "whole", tmp_path / "cut")
 

@@ -233,8 +233,8 @@ print(json.dumps([middle - began, whole, sorted(set(sys.modules) - before)]))
 
 
 def imports() -> list[list]:
-    "Five times in fresh processes: seconds for torch, seconds with the package, its modules."
-    return [json.loads(run(sys.executable, "-c", timing).stdout) for _ in range(5)]
+    "Three times in fresh processes: seconds for torch, seconds with the package, its modules."
+    return [json.loads(run(sys.executable, "-c", timing).stdout) for _ in range(3)]
 
 
 first_imports = pytest.fixture(scope="module")(imports)

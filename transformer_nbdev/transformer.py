@@ -7,7 +7,6 @@ __all__ = ['presets', 'TransformerConfig', 'Transformer', 'count_parameters', 't
 
 # %% ../nbs/09_transformer.ipynb #7db7ebf8
 import json
-import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -247,13 +246,6 @@ def _write_model(model: Transformer, folder: Path) -> None:
     write_listed(path, lambda path: save_file(tensors, path))
 
 # %% ../nbs/09_transformer.ipynb #060cec79
-def _numbers_at_least(c: TransformerConfig) -> int:
-    "How many numbers a model of this configuration has, biases, norms and a second vocabulary left out."
-    attention, network = 4 * c.d_model**2, 2 * c.d_model * c.d_ff
-    layers = c.n_encoder_layers * (attention + network) + c.n_decoder_layers * (2 * attention + network)
-    return layers + c.d_model * c.vocab_size
-
-
 def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
     "The model in a folder; ValueError, before anything larger than the file is built, names the file and its fault."
     from safetensors import SafetensorError, safe_open
@@ -267,13 +259,13 @@ def _read_model(kind: type[Transformer], folder: Path) -> Transformer:
     try:
         with safe_open(weights, "pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
-            if config.n_encoder_layers + config.n_decoder_layers > len(shapes):
+            n, d, size = config.n_encoder_layers + config.n_decoder_layers, config.d_model, weights.stat().st_size
+            if n > len(shapes):
                 raise ValueError(f"{len(shapes)} tensors cannot be all layers of {path}")
-            table = config.max_len * config.d_model
-            if table > 2**23 + weights.stat().st_size and not (folder / "manifest.json").exists():
-                raise ValueError(f"{path}: {table:,} numbers for max_len; `seal` the folder if you mean it")
-            too_large = _numbers_at_least(config) > sum(map(math.prod, shapes.values()))
-            with torch.device("meta" if too_large else "cpu"):  # on `meta` it takes no memory, but much longer
+            if config.max_len * d > 2**23 + size and not (folder / "manifest.json").exists():
+                raise ValueError(f"{path}: {config.max_len * d:,} numbers for max_len; `seal` it if you mean it")
+            least = d * (config.vocab_size + n * (4 * d + 2 * config.d_ff))  # numbers of such a model
+            with torch.device("meta" if least > size else "cpu"):  # `meta` takes no memory, but imports a compiler
                 model = kind(config)
             _check_shapes(weights, shapes, model)
             tensors = {name: file.get_tensor(name) for name in shapes}
