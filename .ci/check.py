@@ -19,10 +19,12 @@ root = Path(__file__).resolve().parent.parent
 python = sys.executable
 workers = min(2, os.cpu_count() or 1)
 # These start first, so that both processes end at about the same time.
-longest = ["13_translation", "16_engine", "16_performance", "16_quantization", "16_decoding", "11_training",
-           "15_search", "15_export", "14_classification", "15_serving", "17_command_line", "16_streaming", "10_data",
-           "12_inference", "08_optimisation", "test_processes", "test_kills", "test_crossings", "test_training", "test_set_up",
-           "test_interop", "test_graphs", "test_resume"]
+longest = [
+    "13_translation", "16_engine", "16_performance", "16_quantization", "16_decoding", "11_training", "15_search",
+    "15_export", "14_classification", "15_serving", "17_command_line", "16_streaming", "10_data", "12_inference",
+    "08_optimisation", "test_processes", "test_kills", "test_crossings", "test_training", "test_set_up", "test_interop",
+    "test_graphs", "test_resume",
+]
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.
 processor = ["08_optimisation", "12_inference", "16_decoding", "16_engine", "16_performance", "16_quantization",
