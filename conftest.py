@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
             item.cell.execution_count = item.cell_num + 1
         missing = [name for name in needed.get(item.path.name, ()) if not importlib.util.find_spec(name)]
         if missing:
-            reason = f"{item.path.name} needs {', '.join(missing)}: pip install 'transformer-nbdev[interop]'"
+            reason = f"{item.path.name} needs {', '.join(missing)}: pip install transformers sentencepiece ctranslate2"
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

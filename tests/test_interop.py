@@ -23,7 +23,7 @@ from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
-reason = "needs the extra: pip install 'transformer-nbdev[interop]'"
+reason = "needs the extra: pip install transformers sentencepiece ctranslate2"
 transformers = pytest.importorskip("transformers", reason=f"transformers {reason}")
 pytest.importorskip("ctranslate2", reason=f"ctranslate2 {reason}")
 pytest.importorskip("sentencepiece", reason=f"sentencepiece {reason}")
@@ -271,5 +271,5 @@ for function, arguments in (
 """
     run = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True)
     needed = ("transformers", "ctranslate2", "ctranslate2")
-    hints = [f"{name} is not installed: pip install 'transformer-nbdev[interop]'" for name in needed]
+    hints = [f"{name} is not installed: pip install transformers sentencepiece ctranslate2" for name in needed]
     assert run.stdout.splitlines() == ["2", *hints]

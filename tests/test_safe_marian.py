@@ -22,7 +22,7 @@ from transformer_nbdev import (
     to_torch,
 )
 
-reason = "needs the extra: pip install 'transformer-nbdev[interop]'"
+reason = "needs the extra: pip install transformers sentencepiece ctranslate2"
 transformers = pytest.importorskip("transformers", reason=f"transformers {reason}")
 pytest.importorskip("ctranslate2", reason=f"ctranslate2 {reason}")
 

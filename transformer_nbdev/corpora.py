@@ -235,7 +235,7 @@ def load_table(name: str, split: str, config: str | None = None) -> "Sequence[di
         from datasets import load_dataset
     except ImportError:
         raise ImportError(
-            "reading from the hub needs the extra: pip install 'transformer-nbdev[hub]'"
+            "reading from the hub needs the package datasets: pip install datasets"
         ) from None
     return load_dataset(name, config, split=split)
 

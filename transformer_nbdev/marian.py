@@ -191,7 +191,7 @@ def _extra(name: str) -> types.ModuleType:
         return importlib.import_module(name)
     except ImportError:
         raise ImportError(
-            f"{name} is not installed: pip install 'transformer-nbdev[interop]'"
+            f"{name} is not installed: pip install transformers sentencepiece ctranslate2"
         ) from None
 
 # %% ../nbs/15_marian.ipynb #a7bbe52b
