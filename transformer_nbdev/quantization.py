@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .decoding import DirectTransformer
+from .devices import onednn_takes
 from .engine import ShortAttention, plain
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection
@@ -51,7 +52,7 @@ class _Int8:
         if x.shape[:-1].numel() > 12 or weight.shape[1] % 64:
             return F.linear(x, weight[rows], bias)
         flat = x.reshape(-1, x.shape[-1])
-        out = torch._weight_int8pack_mm(flat, self.codes[rows], self.factors[rows])
+        out = torch._weight_int8pack_mm(flat, self.codes[rows], self.factors[rows].to(x.dtype))
         out = out.view(*x.shape[:-1], -1)
         return out if bias is None else out.add_(bias)
 
@@ -98,7 +99,7 @@ int8_twins: dict[type[nn.Module], type[nn.Module]] = {
 
 # %% ../nbs/16_quantization.ipynb #9adc85a7
 def quantize(model: Transformer) -> Transformer:
-    """A copy for translating on a CPU: bfloat16, its matrices in 8 bits.
+    """A copy for translating on a CPU, its matrices in 8 bits: in bfloat16, or in float32 where the CPU lacks AVX-512.
 
     It cannot be trained or saved; keep the model it was made from. ValueError on another device.
     """
@@ -110,4 +111,4 @@ def quantize(model: Transformer) -> Transformer:
             module.__class__ = int8_twins[type(module)]
         if isinstance(module, _Int8):
             module.quantize_()
-    return small.to(torch.bfloat16)
+    return small.to(torch.bfloat16 if onednn_takes(torch.bfloat16) else torch.float32)
