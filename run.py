@@ -194,7 +194,7 @@ def lab(*words: str) -> None:
 def translate() -> None:
     "Train the translator of numbers unless that is done, then translate what is typed."
     run = root / "runs" / "numbers"
-    command = [python, "-m", "transformer_nbdev.cli"]
+    command = [python, "-m", "transformer_nbdev"]
     if not (run / ".trained").exists():
         begun = any(run.glob("checkpoints/step-*"))
         print("== " + ("going on with the training" if begun else "training a translator of numbers, about a minute"))

@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 parser = ConfigParser(delimiters=["="])
 parser.read(Path(__file__).parent / "settings.ini", encoding="utf-8")
 cfg = parser["DEFAULT"]
-names = ("dev", "docs", "hub", "interop", "bench", "plot", "onnx")
+names = ("dev", "docs", "fast", "hub", "interop", "bench", "plot", "onnx")
 extras = {name: cfg[f"{name}_requirements"].split() for name in names}
 for name in ("dev", "bench"):
     extras[name] += extras["interop"] + extras["plot"] + extras["onnx"]

@@ -55,5 +55,5 @@ def save(name: str, values: dict) -> None:
 
 def cli(*arguments: str, stdin: str | None = None) -> str:
     "Run the command line in a process of its own; its standard output."
-    command = [sys.executable, "-m", "transformer_nbdev.cli", *arguments]
+    command = [sys.executable, "-m", "transformer_nbdev", *arguments]
     return subprocess.run(command, env=env, check=True, text=True, input=stdin, stdout=subprocess.PIPE).stdout

@@ -17,13 +17,13 @@ from rounds import compare, serve
 from train import presets
 
 from transformer_nbdev.data import Tokenizer, pad
-from transformer_nbdev.engine import tune_decoding, twin_names
+from transformer_nbdev.decoding import Direct
+from transformer_nbdev.inference import generate
 from transformer_nbdev.marian import to_marian
-from transformer_nbdev.quantization import quantize
 from transformer_nbdev.serving import to_ctranslate2
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
-systems = ["ours, fp32", "ours, bf16", "ours, int8", "ours-plain, fp32", "ours-plain, bf16",
+systems = ["ours, fp32", "ours, bf16", "ours-plain, fp32", "ours-plain, bf16",
            "marian, fp32", "marian, bf16", "ctranslate2, float32", "ctranslate2, int8"]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--preset", nargs="+", choices=presets, default=["small", "base"])
@@ -64,16 +64,14 @@ def prepare(name: str, folder: Path, batch: int, beams: int, tokens: int, n: int
     config = Transformer.from_pretrained(folder / "native").config
     inputs = sorted(sources(config.vocab_size, n), key=len)
     groups = [inputs[i : i + batch] for i in range(0, n, batch)]
-    twins = {}
     if system.startswith("ours"):
         model = Transformer.from_pretrained(folder / "native", device)
-        model = quantize(model) if precision == "int8" else model.to(dtype)
-        if system == "ours" and precision != "int8":
-            twins = {"twins": twin_names(tune_decoding(model))}
+        model = model.to(dtype)
+        engine = Direct(model) if system == "ours" else model
 
         def translate(group):
             options = dict(max_new_tokens=tokens, min_new_tokens=tokens, beam_size=beams, length_penalty=0.0)
-            return model.generate(pad(group).to(device), **options)
+            return generate(engine, pad(group).to(device), **options)
     elif system == "marian":
         from transformers import MarianMTModel
         from transformers.utils import logging
@@ -102,7 +100,7 @@ def prepare(name: str, folder: Path, batch: int, beams: int, tokens: int, n: int
         for group in groups:
             out = translate(group)
         float(out[0][0]) if isinstance(out, torch.Tensor) else None  # wait for the device
-        return {"tokens": n * tokens, **twins}
+        return {"tokens": n * tokens}
 
     return one_round
 

@@ -33,7 +33,7 @@ def run(*command: str) -> str:
 
 def utilisation(preset: str, vocab_size: int, batch_tokens: int, device: str) -> dict:
     "MFU of our training steps, compiled, in bf16."
-    command = ["-m", "transformer_nbdev.cli", "bench", "--preset", preset, "--vocab-size", str(vocab_size)]
+    command = ["-m", "transformer_nbdev", "bench", "--preset", preset, "--vocab-size", str(vocab_size)]
     command += ["--batch-tokens", str(batch_tokens), "--device", device, "--precision", "bf16", "--compile"]
     return json.loads(run(*command, "--steps", "2" if device == "cpu" else "30"))["accelerated"]
 
@@ -41,10 +41,10 @@ def utilisation(preset: str, vocab_size: int, batch_tokens: int, device: str) ->
 def multi30k(data: str, device: str, minutes: float, seed: int) -> dict:
     "A minute of training, then BLEU on test_2016_flickr."
     folder = results / f"run-{seed}"
-    command = ["-m", "transformer_nbdev.cli", "train", "--data", data, "--out", str(folder), "--minutes", str(minutes)]
+    command = ["-m", "transformer_nbdev", "train", "--data", data, "--out", str(folder), "--minutes", str(minutes)]
     command += ["--batch-tokens", "16384", "--lr", "3e-3", "--warmup", "400", "--seed", str(seed), "--device", device]
     run(*command, "--precision", "bf16", "--validate-every", "0", "--save-every", "0")
-    score = run("-m", "transformer_nbdev.cli", "evaluate", "--model", str(folder), "--data", data,
+    score = run("-m", "transformer_nbdev", "evaluate", "--model", str(folder), "--data", data,
                 "--split", "test_2016_flickr", "--length-penalty", "1.2", "--device", device,
                 *(["--limit", "2", "--max-new-tokens", "8"] if device == "cpu" else []))
     return json.loads(score)

@@ -40,11 +40,10 @@ def train_and_measure(minutes: float, seed: int) -> dict:
             translated = cli("translate", "--model", run, stdin=sentences).splitlines()
             times.append(time.perf_counter() - start)
         lines = (Path(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        twins = json.loads((Path(run) / "settings.json").read_text(encoding="utf-8"))["twins"]
     records = [json.loads(line) for line in lines]
     samples = [{"source": s, "ours": ours, "reference": r} for (s, r), ours in zip(test[99::100], translated[99::100])]
     return {
-        "minutes": minutes, "seed": seed, "twins": twins,
+        "minutes": minutes, "seed": seed,
         "command": f"transformer-nbdev train --data multi30k {' '.join(options)} --out RUN",
         "training_seconds": records[-1]["seconds"], "steps": records[-1]["step"], "epochs": records[-1]["epoch"],
         "length_penalty": next(r["length_penalty"] for r in records if "length_penalty" in r),

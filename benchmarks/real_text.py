@@ -18,6 +18,7 @@ from common import results, save
 from transformer_nbdev import Trainer, TrainingConfig, Transformer, Translator
 from transformer_nbdev.corpora import multi30k
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
+from transformer_nbdev.decoding import Direct
 from transformer_nbdev.engine import accelerate
 from transformer_nbdev.inference import corpus_scores
 from transformer_nbdev.recipes import RisingDropout, recipe
@@ -85,13 +86,13 @@ def bleu(found: list[str], wanted: list[str]) -> float:
 
 def measured(model: Transformer) -> dict:
     "Loss and BLEU, beam 5."
-    found = Translator(accelerate(model), tokenizer).translate(sources, beam_size=5, length_penalty=1.0)
+    found = Translator(model, tokenizer, Direct(model)).translate(sources, beam_size=5, length_penalty=1.0)
     return {"valid_loss": round(loss_of(model), 4), "val_BLEU": bleu(found, references), "translations": found}
 
 
 def search_grid(model: Transformer, n: int = 500) -> list[dict]:
     "BLEU and length of the first `n` sentences for each beam size and length penalty."
-    translator, rows = Translator(accelerate(model), tokenizer), []
+    translator, rows = Translator(model, tokenizer, Direct(model)), []
     length = sum(len(t.split()) for t in references[:n])
     for beam in (1, 2, 4, 8, 16):
         for alpha in (0.0, 0.6, 1.0, 1.4) if beam > 1 else (0.0,):

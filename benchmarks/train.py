@@ -19,7 +19,8 @@ from torch import nn
 
 from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoder import shift_right
-from transformer_nbdev.engine import accelerate, twin_names
+from transformer_nbdev.devices import keep_memory
+from transformer_nbdev.engine import accelerate, fast_parts
 from transformer_nbdev.interop import to_torch
 from transformer_nbdev.marian import to_marian
 from transformer_nbdev.performance import caption_like
@@ -95,6 +96,7 @@ def prepare(name: str, preset: str, precision: str, batch_tokens: int, steps: in
     batches = TokenBatches(*caption_like(20_000, config.vocab_size), batch_tokens)
     ours = name.startswith("ours")
     model = (Transformer(config) if ours else peer(name, config)).to(device).train()
+    keep_memory()
     if name == "ours":
         accelerate(model, bf16=precision == "bf16")
     compute = torch.compile(model.loss if ours else model, dynamic=True) if compiled else model.loss if ours else model
@@ -117,8 +119,8 @@ def prepare(name: str, preset: str, precision: str, batch_tokens: int, steps: in
         optimizer.zero_grad(set_to_none=True)
         return loss.detach(), batch.n_tokens
 
-    twins = {"twins": twin_names(model)} if ours else {}
-    return lambda: {**finish([update() for _ in range(steps)], device), **twins}
+    parts = {"parts": fast_parts(model)} if ours else {}
+    return lambda: {**finish([update() for _ in range(steps)], device), **parts}
 
 
 def finish(done: list, device: str) -> dict:

@@ -27,8 +27,9 @@ def prepare(count: str, work: str):
     os.environ |= {"OMP_NUM_THREADS": "1"} if count == "one thread" else {"GOMP_SPINCOUNT": count}  # read by torch
     import torch
 
-    import transformer_nbdev.inference  # noqa: F401  # gives the model `generate`
+    from transformer_nbdev.decoding import Direct
     from transformer_nbdev.engine import accelerate
+    from transformer_nbdev.inference import generate
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
     torch.manual_seed(0)
@@ -45,10 +46,10 @@ def prepare(count: str, work: str):
             return {"tokens": ids.numel()}
 
         return update
-    accelerate(model.eval())
+    direct = Direct(model.eval())
 
     def translate():
-        model.generate(ids[:1, :12], max_new_tokens=24, min_new_tokens=24)
+        generate(direct, ids[:1, :12], max_new_tokens=24, min_new_tokens=24)
         return {"tokens": 24}
 
     return translate

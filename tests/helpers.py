@@ -18,7 +18,7 @@ from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 root = Path(__file__).parent.parent
 package = root / "transformer_nbdev"
-cli = [sys.executable, "-m", "transformer_nbdev.cli"]
+cli = [sys.executable, "-m", "transformer_nbdev"]
 needs_gpu = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU: torch.cuda.is_available() is False"
 )

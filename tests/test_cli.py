@@ -1,13 +1,12 @@
 "The command line: train, translate, evaluate, help and exit codes."
 import gzip
+import importlib.util
 import json
 
 import pytest
-import torch
 from helpers import cli, run, same_run, sentences, train_options, write_pairs
 
 import transformer_nbdev
-from transformer_nbdev import engine
 from transformer_nbdev.arguments import new_settings
 from transformer_nbdev.cli import cli as commands
 
@@ -166,7 +165,7 @@ def test_the_command_line_wins_over_the_task(tmp_path):
     text = new_settings({**nothing, "data": "x"})
     assert text["training"]["epochs"] == 20.0 and text["training"]["optimizer"] == "muon"
     assert text["dropout_per_epoch"] > 0 == new_settings({**nothing, "data": "x", "dropout": 0.1})["dropout_per_epoch"]
-    assert new_settings(nothing)["twins"] is None and new_settings({**nothing, "plain": True})["twins"] == []
+    assert not new_settings(nothing)["plain"] and new_settings({**nothing, "plain": True})["plain"]
 
 
 @pytest.mark.parametrize("change", [["--d-model", 32], ["--n-heads", 1], ["--src", "de"], ["--data", "other"]])
@@ -198,42 +197,38 @@ def test_what_evaluation_leaves_out_is_told(command, trained, tmp_path):
     assert json.loads(done.stdout)["sentences"] == 2 and "test.tsv:2" in done.stderr
 
 
-# Faster twins -------------------------------------------------------------------------------------
+# Faster parts -------------------------------------------------------------------------------------
 
 accelerated = [o for o in train_options if o != "--plain"]
 
 
-def test_a_resumed_run_computes_with_the_twins_it_began_with(command, corpus, tmp_path, monkeypatch):
-    parts = {torch.nn.Dropout: engine.ByteDropout}
-    monkeypatch.setattr(engine, "choose", lambda *_: parts)
+@pytest.mark.parametrize(("before", "plain"), [({}, True), ({"twins": []}, True), ({"twins": ["ByteDropout"]}, False)])
+def test_a_run_of_an_earlier_version_goes_on_as_it_began(command, corpus, tmp_path, before, plain):
+    begin = ["train", "--data", corpus, *accelerated, "--out", tmp_path]
+    assert "faster parts: ByteDropout" in command(*begin, "--steps", 1).stderr
+    settings = settings_of(tmp_path)
+    assert settings.pop("plain") is False
+    (tmp_path / "settings.json").write_text(json.dumps({**settings, **before}))
+    done = command(*begin, "--resume", "--steps", 2)
+    assert done.returncode == 0 and settings_of(tmp_path)["plain"] is plain
+    assert ("faster parts" in done.stderr) is not plain
+
+
+def test_an_accelerated_run_is_resumed_to_the_last_bit(command, corpus, tmp_path):
     begin = ["train", "--data", corpus, *accelerated, "--schedule", "paper", "--warmup", 4, "--log-every", 1,
              "--dropout", 0.3]
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     for out, steps in ((whole, 6), (halves, 3)):
         assert command(*begin, "--steps", steps, "--out", out).returncode == 0
-        assert settings_of(out)["twins"] == ["ByteDropout"]
-    monkeypatch.setattr(engine, "choose", lambda *_: {})
-    done = command("train", *accelerated, "--out", halves, "--resume", "--steps", 6)
-    assert done.returncode == 0 and "ByteDropout" in done.stderr, done.stderr
-    assert settings_of(halves)["twins"] == ["ByteDropout"]
+    assert command("train", *accelerated, "--out", halves, "--resume", "--steps", 6).returncode == 0
     same_run(whole, halves)
 
 
-def test_plain_runs_stay_plain(command, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "choose", lambda *_: {torch.nn.Dropout: engine.ByteDropout})
-    begin = ["train", "--data", corpus, *accelerated, "--out", tmp_path]
-    assert "twins" not in command(*begin, "--plain", "--steps", 1).stderr
-    settings = settings_of(tmp_path)
-    assert settings.pop("twins") == []
-    (tmp_path / "settings.json").write_text(json.dumps(settings))  # as before there were twins
-    done = command(*begin, "--resume", "--steps", 2)
-    assert done.returncode == 0 and "twins" not in done.stderr and settings_of(tmp_path)["twins"] == []
-
-
-def test_translations_are_the_same_without_twins(command, trained):
+def test_every_engine_translates_the_same(command, trained):
     text = "".join(f"{source}\n" for source, _ in sentences(8, seed=3))
-    found = [command("translate", "--model", trained, *base, *more, stdin=text).stdout for more in ([], ["--plain"])]
-    assert found[0] == found[1] and found[0].count("\n") == 8
+    engines = ["direct", "plain"] + ["ctranslate2"] * bool(importlib.util.find_spec("ctranslate2"))
+    found = [command("translate", "--model", trained, *base, "--engine", engine, stdin=text) for engine in engines]
+    assert {done.stdout for done in found} == {found[0].stdout} and found[0].stdout.count("\n") == 8, found
 
 
 @pytest.mark.parametrize("plain", [False, True])

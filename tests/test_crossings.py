@@ -49,7 +49,7 @@ factors = {  # the first value of each is the default of these tests
     "patience": ["", "--patience=2"],
     "bleu": ["", "--bleu-sentences=3"],
     "resume": ["", "--resume"],
-    "translate": ["translate", "translate --int8", "translate --plain", "translate --precision=bf16"],
+    "translate": ["translate", "translate --int8", "translate --engine=plain", "translate --precision=bf16"],
 }
 excluded = [
     ("--data=tsv", "--tgt=de,ko"),  # a .tsv has two columns, one target language

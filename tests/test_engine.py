@@ -1,4 +1,4 @@
-"The engine: twins give the numbers of the plain parts, and the model stays the same object."
+"Faster parts give the numbers of the plain ones, and the model stays the same object."
 import copy
 import itertools
 import sys
@@ -11,24 +11,21 @@ from torch import nn
 from transformer_nbdev.engine import (
     ByteDropout,
     PiecewiseOutput,
-    _choose_for_training,
+    ShortAttention,
     accelerate,
-    candidates,
-    choose,
+    as_kind,
+    fast_parts,
     keep_mask,
+    parts_that_pay,
     plain,
-    plain_class,
-    twin_names,
-    twins_named,
+    replace,
+    training_parts,
 )
 from transformer_nbdev.interop import to_torch
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
-from transformer_nbdev.quantization import eight_bits, quantize
 from transformer_nbdev.transformer import Transformer
 
-everything = {kind: twins[-1] for kind, twins in candidates.items()}
-all_twins = [(kind, twin) for kind, twins in candidates.items() for twin in twins]
 src = torch.tensor([[5, 8, 3, 2, 0], [7, 4, 9, 6, 2], [4, 2, 0, 0, 0]])
 tgt = torch.tensor([[4, 9, 2, 0], [6, 2, 0, 0], [3, 3, 8, 2]])
 
@@ -48,41 +45,17 @@ def equal(a: list[torch.Tensor], b: list[torch.Tensor], tolerance: float = 1e-10
         torch.testing.assert_close(x, y, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("kind, twin", all_twins, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind, fast", training_parts.items(), ids=lambda k: k.__name__)
 @pytest.mark.parametrize("norm_first, output_bias", [(True, False), (False, True)])
-def test_a_twin_gives_the_same_values_and_gradients(kind, twin, norm_first, output_bias):
+def test_a_faster_part_gives_the_same_values_and_gradients(kind, fast, norm_first, output_bias):
     model = tiny_model(norm_first=norm_first, output_bias=output_bias, dropout=0.0).double().train()
     before = results(model)
-    accelerate(model, {kind: twin})
-    assert twin_names(model) == [twin.__name__]
+    replace(model, {kind: fast})
+    assert fast_parts(model) == [fast.__name__]
     equal(before, results(model))
     plain(model)
-    assert twin_names(model) == []
+    assert fast_parts(model) == []
     equal(before, results(model), 0.0)
-
-
-large = [  # a layer and an input that oneDNN takes, in float32
-    (nn.Linear(256, 128), (64, 256), lambda m, x: m(x)), (nn.Linear(128, 256), (64, 128), lambda m, x: m(x)),
-    (MultiHeadAttention(64, 4), (16, 24, 64), lambda m, x: m(x, causal=True)),
-    (OutputProjection(64, 500, bias=True), (4, 16, 64), lambda m, x: m.loss(x, torch.ones(4, 16).long())),
-]
-
-
-@pytest.mark.parametrize("layer, shape, call", large, ids=["narrow", "wide", "attention", "loss"])
-def test_onednn_gives_the_values_and_gradients_of_64_bits(layer, shape, call):
-    torch.manual_seed(0)
-    x, found = torch.randn(shape, dtype=torch.float64), []
-    exact, twin = copy.deepcopy(layer).double(), copy.deepcopy(layer)
-    twin.__class__ = candidates[type(layer)][-1]
-    for module in (exact, twin):
-        inputs = x.to(next(module.parameters()).dtype).requires_grad_()
-        with torch.profiler.profile() as record:
-            out = call(module, inputs)
-            found.append([out, *torch.autograd.grad(out.sin().sum(), [inputs, *module.parameters()])])
-    by_onednn = sum("_linear_pointwise" in event.key for event in record.key_averages())
-    assert by_onednn or not torch.backends.mkldnn.is_available(), "the twin fell back: nothing was compared"
-    for a, b in zip(*found):
-        torch.testing.assert_close(b.double(), a, rtol=1e-4, atol=1e-4)
 
 
 masks = {
@@ -96,17 +69,16 @@ devices = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 @pytest.mark.parametrize("mask", masks)
 @pytest.mark.parametrize("device", devices)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("twin", candidates[MultiHeadAttention], ids=lambda k: k.__name__)
-def test_fast_is_plain_for_each_type_device_and_mask(dtype, device, mask, twin):
+def test_fast_is_plain_for_each_type_device_and_mask(dtype, device, mask):
     torch.manual_seed(0)
     layer, x = MultiHeadAttention(32, 4).to(device, dtype), torch.randn(3, 5, 32, dtype=dtype, device=device)
     options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in masks[mask].items()}
     found = []
-    for layer.__class__ in (MultiHeadAttention, twin):
+    for version in (layer, as_kind(layer, ShortAttention)):
         inputs = x.clone().requires_grad_()
-        out = layer(inputs, **options)
+        out = version(inputs, **options)
         out.float().sin().sum().backward()
-        weighted, _ = layer(inputs, **options, need_weights=True)
+        weighted, _ = version(inputs, **options, need_weights=True)
         found.append([out.detach(), weighted.detach(), inputs.grad])
     tolerance = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
     equal(*found, tolerance)
@@ -119,11 +91,11 @@ def test_loss_in_pieces_for_any_number_of_pieces_and_under_autocast(monkeypatch)
         monkeypatch.setattr(PiecewiseOutput, "max_bytes", {"cpu": n_rows * 50 * (2 if autocast else 4)})
         for reduction, epsilon in (("mean", 0.1), ("sum", 0.0)):
             found = []
-            for layer.__class__ in (OutputProjection, PiecewiseOutput):
+            for version in (layer, as_kind(layer, PiecewiseOutput)):
                 layer.zero_grad()
                 inputs = x.clone().requires_grad_()
                 with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-                    loss = layer.loss(inputs, tgt, epsilon, reduction=reduction)
+                    loss = version.loss(inputs, tgt, epsilon, reduction=reduction)
                 loss.backward()
                 found.append([loss.detach(), inputs.grad, layer.weight.grad, layer.bias.grad])
             equal(*found, 5e-2 if autocast else 1e-5)
@@ -173,19 +145,19 @@ def test_the_model_stays_the_same_object(tmp_path):
                 optimizer.step()
 
     steps(3)
-    assert accelerate(twin, everything) is twin
+    assert replace(twin, training_parts) is twin
     steps(3)
     assert len(seen) == 6
     assert list(twin.state_dict()) == names and twin.output.weight is twin.embedding.weight
-    accelerate(model, everything)
+    replace(model, training_parts)
     assert [id(p) for p in model.parameters()] == ids
     plain(model)
     equal(list(model.parameters()), list(twin.parameters()), 1e-5)
     copied = copy.deepcopy(twin)
-    assert twin_names(copied) == twin_names(twin) and copied.output.weight is copied.embedding.weight
+    assert fast_parts(copied) == fast_parts(twin) and copied.output.weight is copied.embedding.weight
     twin.eval().save_pretrained(tmp_path)
     loaded = Transformer.from_pretrained(tmp_path)
-    assert twin_names(loaded) == []
+    assert fast_parts(loaded) == []
     equal([loaded(src, tgt)], [twin(src, tgt)], 1e-5)
     assert torch.equal(loaded.generate(src, 6, beam_size=3), twin.generate(src, 6, beam_size=3))
 
@@ -193,7 +165,7 @@ def test_the_model_stays_the_same_object(tmp_path):
 def test_torch_nn_and_compile_take_an_accelerated_model():
     model = tiny_model(dropout=0.0)
     expected = model(src, tgt)
-    accelerate(model, everything)
+    replace(model, training_parts)
     equal([to_torch(model)(src, tgt)], [expected], 1e-5)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     equal([compiled(src, tgt)], [expected], 1e-5)
@@ -206,14 +178,14 @@ def test_data_parallel_takes_an_accelerated_model():
 import os, torch, torch.distributed as dist
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-from transformer_nbdev.engine import accelerate, candidates
+from transformer_nbdev.engine import replace, training_parts
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 model = Transformer(TransformerConfig(20, 16, 2, 1, 1, 32, dropout=0.0)).train()
 src, tgt = torch.tensor([[5, 8, 2]]), torch.tensor([[4, 9, 2]])
 model(src, tgt).sum().backward()
 expected = [p.grad.clone() for p in model.parameters()]
 model.zero_grad()
-parallel = torch.nn.parallel.DistributedDataParallel(accelerate(model, {k: t[-1] for k, t in candidates.items()}))
+parallel = torch.nn.parallel.DistributedDataParallel(replace(model, training_parts))
 parallel(src, tgt).sum().backward()
 for p, e in zip(model.parameters(), expected):
     torch.testing.assert_close(p.grad, e, rtol=1e-4, atol=1e-4)
@@ -221,66 +193,32 @@ for p, e in zip(model.parameters(), expected):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("n_words, wanted", [(999, {nn.Dropout}), (1000, {nn.Dropout, OutputProjection})])
-def test_for_many_words_the_loss_is_taken_in_pieces_whatever_its_race_says(monkeypatch, n_words, wanted):
-    times = {ByteDropout: (1.0, 0.5), PiecewiseOutput: (1.0, 2.0)}
-    monkeypatch.setattr("transformer_nbdev.engine._times_in_training", lambda layers: times)
-    assert set(_choose_for_training([(OutputProjection(8, n_words), 1)])) == wanted
-
-
-def test_the_choice_is_made_once_and_can_be_named():
-    model, alike = tiny_model().train(), tiny_model(seed=1).train()
-    state = torch.get_rng_state()
-    chosen = choose(model)
-    assert choose(alike) is chosen, "the same shapes are measured twice"
-    assert torch.equal(state, torch.get_rng_state()), "the measurement draws from the user's random numbers"
-    assert all(p.grad is None for p in model.parameters()) and twin_names(model) == []
-    assert twins_named([twin.__name__ for twin in chosen.values()]) == chosen
-    with pytest.raises(ValueError, match="no twin is called Faster"):
-        twins_named(["Faster"])
+@pytest.mark.parametrize("n_words, bf16, expected", [
+    (999, False, {nn.Dropout}), (1000, False, {nn.Dropout, OutputProjection}),
+    (999, True, {nn.Dropout, MultiHeadAttention}),
+])
+def test_the_parts_that_pay_follow_from_device_precision_and_vocabulary(n_words, bf16, expected):
+    model = tiny_model(vocab_size=n_words)
+    assert parts_that_pay(model, bf16).keys() == expected
+    assert fast_parts(accelerate(model, bf16)) == sorted(training_parts[kind].__name__ for kind in expected)
+    assert parts_that_pay(model.to("meta"), bf16) == {}
 
 
 def test_classes_of_others_are_left_alone():
-    class Mine(nn.Linear):
+    class Mine(nn.Dropout):
         pass
 
-    model = nn.Sequential(nn.Linear(4, 4), Mine(4, 4), nn.Dropout(0.1))
-    accelerate(model, everything)
-    assert type(model[1]) is Mine and plain_class(type(model[0])) is nn.Linear is not type(model[0])
-    plain(model)
-    assert [type(m) for m in model] == [nn.Linear, Mine, nn.Dropout]
+    model = nn.Sequential(nn.Dropout(0.1), Mine(0.1))
+    assert [type(m) for m in replace(model, training_parts)] == [ByteDropout, Mine]
+    assert [type(m) for m in plain(model)] == [nn.Dropout, Mine]
 
 
-def test_eight_bits_round_each_row_to_its_own_scale():
-    torch.manual_seed(0)
-    weight = torch.randn(6, 64) * torch.tensor([1e-3, 0.1, 1, 10, 100, 0])[:, None]
-    codes, factors = eight_bits(weight)
-    assert codes.dtype == torch.int8 and int(codes.min()) >= -127
-    error = (codes * factors[:, None].float() - weight).abs().amax(1)
-    assert (error <= 0.51 * factors.float() + 0.005 * weight.abs().amax(1)).all()
-
-
-def test_a_quantized_model_computes_with_the_rounded_weights(tmp_path):
-    model = tiny_model(d_model=64, d_ff=128, n_heads=4)
-    small, rounded = quantize(accelerate(model, everything)), copy.deepcopy(plain(model))
-    assert twin_names(model) == [] and model.output.weight.dtype == torch.float32
-    matrices = [m.in_proj_weight if isinstance(m, MultiHeadAttention) else m.weight for m in rounded.modules()
-                if isinstance(m, (nn.Linear, MultiHeadAttention, OutputProjection))]
-    with torch.no_grad():
-        for matrix in matrices:
-            codes, factors = eight_bits(matrix)
-            matrix.copy_(codes * factors[:, None].float())
-    for rows in (slice(0, 1), slice(0, 3)):  # few rows read the codes, many the rounded weights
-        with torch.no_grad():
-            found, expected = small(src[rows], tgt[rows]).float(), rounded(src[rows], tgt[rows])
-        assert float((found - expected).abs().max()) < 0.05 * float(expected.std())
-    with pytest.raises(ValueError, match="cannot be saved"):
-        small.save_pretrained(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_int8_translates_like_the_model_it_was_made_from(translator):
-    texts = ["one two three", "four", "zero zero one"]
-    small = copy.copy(translator)
-    small.model = quantize(translator.model)
-    assert small.translate(texts) == translator.translate(texts) != ["", "", ""]
+def test_a_faster_layer_keeps_hooks_parameters_and_mode():
+    layer, seen = OutputProjection(8, 20), []
+    layer.register_forward_hook(lambda *_: seen.append(1))
+    fast = as_kind(layer, PiecewiseOutput)
+    fast(torch.ones(1, 8))
+    fast.eval()
+    assert seen == [1] and fast.weight is layer.weight and not layer.training
+    fast.double()
+    assert layer.weight.dtype == torch.float64

@@ -53,7 +53,7 @@ def folders(tmp_path_factory):
     model = tiny_model(vocab_size=tokenizer.vocab_size, norm_first=True).eval()
     Translator(model, tokenizer).save_pretrained(room / "native")
     for to in ("pt2", "onnx"):
-        command = [sys.executable, "-m", "transformer_nbdev.cli", "convert", "--to", to]
+        command = [sys.executable, "-m", "transformer_nbdev", "convert", "--to", to]
         done = run(*command, str(room / "native"), str(room / to))
         assert done.returncode == 0 and done.stderr.startswith(f"wrote {room / to}; next: ")
         assert done.stderr.count("\n") == 1, done.stderr  # no word of PyTorch's

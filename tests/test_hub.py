@@ -129,7 +129,7 @@ def test_what_is_put_on_the_hub_comes_back_by_its_name(hub, tmp_path):
     assert online.stdout.strip() == str(ours.translate(["one two"], max_new_tokens=5)), online.stderr
     offline = python(fetch, {**env, "HF_HUB_OFFLINE": "1"})  # from the cache
     assert offline.stdout == online.stdout, offline.stderr
-    command = [sys.executable, "-m", "transformer_nbdev.cli", "translate", "--model", "somebody/numbers", "--plain"]
+    command = [sys.executable, "-m", "transformer_nbdev", "translate", "--model", "somebody/numbers"]
     run = subprocess.run(command, input="one two\n", env=env, capture_output=True, text=True, timeout=100)
     assert run.returncode == 0 and len(run.stdout.splitlines()) == 1, run.stderr
 

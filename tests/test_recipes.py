@@ -129,7 +129,7 @@ def test_a_run_stores_its_penalty_and_evaluate_uses_it(command, corpus, tmp_path
     assert done.returncode == 0 and "length penalty" in done.stderr, done.stderr
     stored = json.loads((tmp_path / "config.json").read_text())["length_penalty"]
     assert list(metrics(tmp_path, "length_penalty").values()) == [stored]
-    scored = ["translate", "--model", tmp_path, "--scores", "--beam-size", 3, "--precision", "fp32", "--plain"]
+    scored = ["translate", "--model", tmp_path, "--scores", "--beam-size", 3, "--precision", "fp32"]
     own, told, other = (
         command(*scored, *more, stdin="one two\n").stdout
         for more in ([], ["--length-penalty", stored], ["--length-penalty", stored + 1.5])
@@ -150,7 +150,7 @@ def test_recipes_are_valid_settings(task):
 
 
 def test_help_shows_the_settings_that_a_run_gets():
-    text = " ".join(run(sys.executable, "-m", "transformer_nbdev.cli", "train", "--help").stdout.split())
+    text = " ".join(run(sys.executable, "-m", "transformer_nbdev", "train", "--help").stdout.split())
     for task, before in (("text", "[default: "), ("numbers", "for numbers ")):
         for name, value in recipe(task)["training"].items():
             option = text.split(f"--{name.replace('_', '-')} ")[1].split(" --")[0]

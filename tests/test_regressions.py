@@ -13,17 +13,18 @@ import warnings
 
 import pytest
 import torch
-from helpers import cli, environment, root, run, sentences, tiny_model, train, typed
+from helpers import cli, environment, run, sentences, tiny_model, train, typed
 
 from transformer_nbdev import devices, engine, files
 from transformer_nbdev.config import TrainingConfig
 from transformer_nbdev.corpora import LengthWarning
 from transformer_nbdev.data import Sequences, TokenBatches
+from transformer_nbdev.decoding import Direct
 from transformer_nbdev.embedding import TokenEmbedding
-from transformer_nbdev.engine import accelerate, exchange, plain, twin_names, twins_named
+from transformer_nbdev.engine import ByteDropout, PiecewiseOutput, accelerate, as_kind, fast_parts, plain
+from transformer_nbdev.inference import Translator, generate
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
-from transformer_nbdev.quantization import quantize
 from transformer_nbdev.training import Trainer, Updater, optimizers
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -32,21 +33,16 @@ laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENAB
 no_avx512 = pytest.mark.skipif(sys.platform != "linux", reason="only Linux's PyTorch reads these variables")
 
 
-@pytest.mark.parametrize(("d_model", "d_ff"), [(36, 100), (36, 50), (300, 64), (64, 128)])
-def test_8_bits_with_widths_that_no_vector_register_divides(d_model, d_ff):
+@pytest.mark.parametrize(("d_model", "d_ff"), [(36, 50), (64, 128)])
+def test_8_bits_with_widths_that_no_vector_register_divides(tmp_path, translator, d_model, d_ff):
     "1: they crashed the interpreter, so it happens in another one."
-    program = f"""
-import torch
-from helpers import tiny_model
-from transformer_nbdev.quantization import quantize
-model = tiny_model(d_model={d_model}, d_ff={d_ff}, n_heads=4)
-small = quantize(model)
-rounded = [(small(*ids).float() - model(*ids)).abs().max() for ids in [(torch.tensor([[5, 8, 2]]),) * 2]]
-assert rounded[0] < 0.2, rounded
-small.generate(torch.tensor([[5, 8, 3, 9, 2]]), 8)
-"""
-    done = run(sys.executable, "-c", program, cwd=root / "tests")
-    assert done.returncode == 0, done
+    pytest.importorskip("ctranslate2")
+    vocabulary = translator.tokenizer.vocab_size
+    model = tiny_model(d_model=d_model, d_ff=d_ff, n_heads=4, vocab_size=vocabulary)
+    Translator(model, translator.tokenizer).save_pretrained(tmp_path)
+    texts = "one two three\nfour\n"
+    done = run(*cli, "translate", "--model", tmp_path, "--int8", "--device", "cpu", "--max-new-tokens=8", stdin=texts)
+    assert done.returncode == 0 and done.stdout.count("\n") == 2, done
 
 
 @no_avx512
@@ -59,26 +55,18 @@ def test_bfloat16_without_avx512(saved, monkeypatch):
     assert done.stderr == "note: bf16 is slower than fp32 on this device\n"
 
 
-def test_nothing_is_raced_when_decoding_starts(monkeypatch):
-    "6: choosing took up to half a minute in every process."
-    monkeypatch.setattr(engine, "race", lambda *_: pytest.fail("a race"))
-    monkeypatch.setattr("transformer_nbdev.decoding.race", lambda *_: pytest.fail("a race"))
-    model = accelerate(tiny_model())
-    assert twin_names(model) == ["DirectTransformer"]
-
-
-def heads_seen(model: Transformer) -> int:
+def heads_seen(model: Transformer, engine=lambda model: model) -> int:
     "How often a hook on cross-attention is called while a sentence is translated."
     seen = []
     hook = model.decoder.layers[0].cross_attention.register_forward_hook(lambda *_: seen.append(1))
-    model.generate(src, 6, min_new_tokens=5)
+    generate(engine(model), src, 6, min_new_tokens=5)
     hook.remove()
     return len(seen)
 
 
-def test_an_accelerated_model_calls_hooks():
+def test_the_direct_step_calls_hooks():
     "7a: they were passed over."
-    assert heads_seen(accelerate(tiny_model())) == heads_seen(tiny_model()) > 0
+    assert heads_seen(tiny_model(), Direct) == heads_seen(tiny_model()) > 0
 
 
 class Silent(MultiHeadAttention):
@@ -88,12 +76,12 @@ class Silent(MultiHeadAttention):
         return torch.zeros_like(x)
 
 
-def test_an_accelerated_model_keeps_somebodys_own_layers():
+def test_the_direct_step_keeps_somebodys_own_layers():
     "7b: a subclass kept its name and was passed over."
     model = tiny_model()
     model.decoder.layers[0].cross_attention.__class__ = Silent
     expected = model.generate(src, 8, beam_size=2)
-    assert torch.equal(accelerate(model).generate(src, 8, beam_size=2), expected)
+    assert torch.equal(generate(Direct(model), src, 8, beam_size=2), expected)
 
 
 class Learned(torch.nn.Module):
@@ -107,17 +95,17 @@ class Learned(torch.nn.Module):
         return x + self.weight[start : start + x.shape[1]]
 
 
-def test_an_accelerated_model_takes_learned_positions():
+def test_the_direct_step_takes_learned_positions():
     "7c: AttributeError."
     model = tiny_model()
     model.positions = Learned(64, 16)
     expected = model.generate(src, 8, beam_size=2)
-    assert torch.equal(accelerate(model).generate(src, 8, beam_size=2), expected)
+    assert torch.equal(generate(Direct(model), src, 8, beam_size=2), expected)
 
 
-def test_an_accelerated_model_with_few_positions():
+def test_the_direct_step_with_few_positions():
     "7d: the race wanted 16 of them."
-    assert accelerate(tiny_model(max_len=8)).generate(src, 8).shape[0] == 2
+    assert generate(Direct(tiny_model(max_len=8)), src, 8).shape[0] == 2
 
 
 @pytest.mark.parametrize("statement", [
@@ -156,19 +144,18 @@ def test_a_model_can_be_accelerated_while_others_translate_with_it():
 def test_the_averaged_model_has_the_faster_parts(corpus, tmp_path, monkeypatch):
     "12: every validation ran plain, with all logits at once."
     seen, measure = [], Trainer.valid_loss
-    monkeypatch.setattr(engine, "choose", lambda *_: twins_named(["PiecewiseOutput", "ByteDropout"]))
-    watched = lambda self, model: seen.append(twin_names(model)) or measure(self, model)  # noqa: E731
+    watched = lambda self, model: seen.append(fast_parts(model)) or measure(self, model)  # noqa: E731
     monkeypatch.setattr(Trainer, "valid_loss", watched)
     options = [word for word in train(corpus, tmp_path / "run", "--steps=2")[3:] if word != "--plain"]
     assert typed(*options).returncode == 0
-    assert seen and all(names == ["ByteDropout", "PiecewiseOutput"] for names in seen)
+    assert seen and all(names == ["ByteDropout"] for names in seen)
 
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
 def test_no_gradients_are_computed_where_none_are_wanted(off, monkeypatch):
     "12: the loss in pieces computed them all the same."
     monkeypatch.setattr(engine, "_add_gradients", lambda *_: pytest.fail("gradients"))
-    output = exchange(OutputProjection(8, 20), twins_named(["PiecewiseOutput"]))
+    output = as_kind(OutputProjection(8, 20), PiecewiseOutput)
     with off():
         assert output.loss(torch.randn(2, 3, 8), torch.randint(3, 20, (2, 3))) > 0
 
@@ -191,7 +178,7 @@ def test_the_loss_in_pieces_keeps_its_digits_in_bfloat16():
         return z.grad.double()
 
     exact = gradient(copy.deepcopy(output).double(), None)
-    fast = exchange(copy.deepcopy(output), twins_named(["PiecewiseOutput"]))
+    fast = as_kind(output, PiecewiseOutput)
     errors = [float((gradient(module, torch.bfloat16) - exact).norm() / exact.norm()) for module in (output, fast)]
     assert errors[1] < 1.3 * errors[0], errors
 
@@ -200,22 +187,18 @@ def test_torch_func_takes_the_faster_parts():
     "14: RuntimeError, no setup_context."
     torch.manual_seed(0)
     x, targets = torch.randn(4, 80, 256), torch.randint(3, 900, (4, 80))
-    linear, output, dropout = torch.nn.Linear(256, 64), OutputProjection(256, 900), torch.nn.Dropout(0.5)
+    output, dropout = OutputProjection(256, 900), torch.nn.Dropout(0.5)
     uses = {
-        "OneDNNLinear": (linear, lambda z: linear(z).square().sum()),
-        "PiecewiseOutput": (output, lambda z: output.loss(z, targets[: len(z)])),
-        "ByteDropout": (dropout, lambda z: dropout(z).sum()),
+        PiecewiseOutput: (output, lambda layer, z: layer.loss(z, targets[: len(z)])),
+        ByteDropout: (dropout, lambda layer, z: layer(z).sum()),
     }
-    for name, (module, loss) in uses.items():
-        with torch.random.fork_rng():
-            torch.manual_seed(1)
-            expected = torch.func.grad(loss)(x)
-        exchange(module, twins_named([name]))
-        with torch.random.fork_rng():
-            torch.manual_seed(1)
-            torch.testing.assert_close(torch.func.grad(loss)(x), expected)
-        if name == "OneDNNLinear":
-            torch.func.vmap(torch.func.grad(loss))(x)
+    for kind, (layer, loss) in uses.items():
+        found = []
+        for version in (layer, as_kind(layer, kind)):
+            with torch.random.fork_rng():
+                torch.manual_seed(1)
+                found.append(torch.func.grad(lambda z, loss=loss, version=version: loss(version, z))(x))
+        torch.testing.assert_close(*found)
 
 
 def test_what_another_process_is_writing_stays(tmp_path):
@@ -298,12 +281,7 @@ def test_translate_answers_before_the_input_ends(saved):
     assert process.wait(60) == 0
 
 
-def test_8_bits_are_not_saved():
-    with pytest.raises(ValueError, match="cannot be saved"):
-        quantize(tiny_model()).save_pretrained("nowhere")
-
-
 def test_a_model_of_these_sizes_is_ordinary():
     "The direct step is not passed over where it should be taken."
-    state = accelerate(Transformer(TransformerConfig(20, 16, 2, 1, 1, 32)).eval()).start(src[:1], 4)
+    state = Direct(Transformer(TransformerConfig(20, 16, 2, 1, 1, 32)).eval()).start(src[:1], 4)
     assert type(state).__name__ == "DirectState"

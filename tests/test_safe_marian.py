@@ -141,7 +141,7 @@ def test_a_converted_folder_has_the_modes_that_the_umask_asks_for(tmp_path, mode
 
 @pytest.mark.parametrize("training", [False, True])
 def test_an_accelerated_model_goes_everywhere(tmp_path, tokenizer, training):
-    from transformer_nbdev.engine import accelerate, candidates
+    from transformer_nbdev.engine import replace, training_parts
     torch.manual_seed(1)
     model = Transformer(TransformerConfig(tokenizer.vocab_size, **sizes))
     for p in model.parameters():
@@ -149,20 +149,17 @@ def test_an_accelerated_model_goes_everywhere(tmp_path, tokenizer, training):
     plain = {name: p.detach().clone() for name, p in model.named_parameters()}
     src, tgt = torch.randint(3, 250, (2, 7)), torch.randint(3, 250, (2, 5))
     expected = model.eval()(src, tgt)
-    for choice in range(2):  # every candidate gets its turn
-        parts = {kind: twins[min(choice, len(twins) - 1)] for kind, twins in candidates.items()}
-        fast = accelerate(model.train(training), parts)
-        assert any(type(part) in parts.values() for part in fast.modules())
-        twin = to_torch(fast)
-        torch.testing.assert_close(twin.eval()(src, tgt), expected, rtol=1e-4, atol=1e-5)
-        assert all(torch.equal(p, plain[name]) for name, p in from_torch(twin).named_parameters())
-        for part, kind in ((fast.encoder, nn.TransformerEncoder), (fast.decoder.layers[0], nn.TransformerDecoderLayer)):
-            assert isinstance(to_torch(part), kind)
-        assert isinstance(to_torch((fast.encoder, fast.decoder)), nn.Transformer)
-        to_marian(fast, tmp_path / f"marian{choice}", tokenizer)
-        again = from_marian(tmp_path / f"marian{choice}").state_dict()
-        assert all(torch.equal(p, again[name]) for name, p in plain.items())
-        to_ctranslate2(fast, tmp_path / f"served{choice}", tokenizer)
+    fast = replace(model.train(training), training_parts)
+    twin = to_torch(fast)
+    torch.testing.assert_close(twin.eval()(src, tgt), expected, rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(p, plain[name]) for name, p in from_torch(twin).named_parameters())
+    for part, kind in ((fast.encoder, nn.TransformerEncoder), (fast.decoder.layers[0], nn.TransformerDecoderLayer)):
+        assert isinstance(to_torch(part), kind)
+    assert isinstance(to_torch((fast.encoder, fast.decoder)), nn.Transformer)
+    to_marian(fast, tmp_path / "marian", tokenizer)
+    again = from_marian(tmp_path / "marian").state_dict()
+    assert all(torch.equal(p, again[name]) for name, p in plain.items())
+    to_ctranslate2(fast, tmp_path / "served", tokenizer)
 
 
 @pytest.mark.parametrize("options", [

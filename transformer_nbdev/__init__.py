@@ -2,13 +2,7 @@
 __version__ = "0.1.0"
 
 import importlib
-import os
 from typing import TYPE_CHECKING
-
-# Both are read when torch is imported. Threads that wait for each other sleep soon: see 16_performance.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-if "WORLD_SIZE" in os.environ:  # of several processes one that ends is told by us, not by PyTorch's stack frames
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 
 if TYPE_CHECKING:  # at run time a name's module is imported when the name is first used
     from transformer_nbdev.attention import attention, causal_mask, check_causal, fused_attention, padding_mask
@@ -25,7 +19,7 @@ if TYPE_CHECKING:  # at run time a name's module is imported when the name is fi
     from transformer_nbdev.output_loss import smoothed_cross_entropy
     from transformer_nbdev.engine import accelerate, plain
     from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
-    from transformer_nbdev.quantization import quantize
+    from transformer_nbdev.decoding import Direct
     from transformer_nbdev.serving import CTranslate2Translator, convert, to_ctranslate2
     from transformer_nbdev.training import Trainer, TrainingConfig
     from transformer_nbdev.transformer import Transformer, TransformerConfig
@@ -45,7 +39,7 @@ _home = {
     "output_loss": ["smoothed_cross_entropy"],
     "engine": ["accelerate", "plain"],
     "positional_encoding": ["PositionalEncoding", "sinusoidal_encoding"],
-    "quantization": ["quantize"],
+    "decoding": ["Direct"],
     "serving": ["CTranslate2Translator", "convert", "to_ctranslate2"],
     "training": ["Trainer", "TrainingConfig"],
     "transformer": ["Transformer", "TransformerConfig"],

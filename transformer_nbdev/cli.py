@@ -46,15 +46,16 @@ from transformer_nbdev.arguments import (
 from .config import TrainingConfig
 from .corpora import LengthWarning, Pairs, Report, decode_lines, load_pairs
 from .data import Tokenizer
-from .devices import bf16_pays, default_device, everywhere, start_processes, together
-from .engine import accelerate, twin_names, twins_named
+from .decoding import Direct
+from .devices import bf16_pays, default_device, keep_memory, start_processes, together
+from .engine import accelerate, fast_parts
 from .export import load_graphs
 from .files import say
 from .hub import model_folder
 from .inference import Translator, corpus_scores, load_tokenizer, validation_bleu
 from .performance import bench as measure
-from .quantization import quantize
 from .recipes import RisingDropout, show_translations, tune_search
+from .serving import CTranslate2Translator
 from .serving import convert as convert_folder
 from .streaming import StreamBatches, is_large, open_corpus
 from .training import Trainer
@@ -72,6 +73,7 @@ def main(args: list[str] | None = None) -> None:
     for name, mode in {"stdin": "w", "stdout": "r", "stderr": "w"}.items():
         if getattr(sys, name) is None:  # closed: no file that is opened later may take its number
             setattr(sys, name, open(os.devnull, mode))
+    keep_memory()
     try:
         sys.exit(cli(args, prog_name="transformer-nbdev", standalone_mode=False))
     except click.ClickException as error:
@@ -130,15 +132,16 @@ def train(**options):
     \b
     transformer-nbdev train --out numbers
     transformer-nbdev train --data my_folder --src en --tgt de --minutes 30 --out my_run
-    torchrun --nproc-per-node 2 -m transformer_nbdev.cli train --data my_folder --out my_run
+    torchrun --nproc-per-node 2 -m transformer_nbdev train --data my_folder --out my_run
     """
-    start_processes()  # before anything that may fail: the others learn of it
     with together():
+        start_processes()
         context = click.get_current_context()
         typed = {k for k in options if context.get_parameter_source(k).name == "COMMANDLINE"}
         settings = resumed_settings(options, typed) if options["resume"] else new_settings(options, typed)
         trainer, report = _trainer(settings, options)
-        settings["twins"] = _use_twins(trainer, settings["twins"])
+        if not settings["plain"]:
+            _use_faster_parts(trainer)
         known = len(report.left_out)
         (trainer.resume() if options["resume"] else trainer).fit()
         if len(report.left_out) > known:  # a stream learns of it while it reads
@@ -197,17 +200,12 @@ def _trainer(settings: dict, options: dict) -> tuple[Trainer, Report]:
     return trainer, report
 
 # %% ../nbs/17_command_line.ipynb #fba8db12
-def _use_twins(trainer: Trainer, names: list[str] | None) -> list[str]:
-    "Give the model the twins of these names; None: those that pay here, by the first process."
-    if names is None and trainer.rank == 0:
-        accelerate(trainer.model.train(), bf16=trainer.updater.bf16)
-        names = twin_names(trainer.model)
-    names = everywhere(names or [])[0]
-    for model in filter(None, (trainer.model, trainer.state.average)) if names else ():
-        accelerate(model, twins_named(names))
-    if names:
+def _use_faster_parts(trainer: Trainer) -> None:
+    "Put them into the model and its average, and say which they are."
+    for model in filter(None, (trainer.model, trainer.state.average)):
+        accelerate(model, bf16=trainer.updater.bf16)
+    if names := fast_parts(trainer.model):
         trainer.say(f"faster parts: {', '.join(names)}")
-    return names
 
 # %% ../nbs/17_command_line.ipynb #1e05192c
 _other_forms = {  # what `convert` writes for other programs, by the `model_type` in config.json
@@ -217,10 +215,9 @@ _other_forms = {  # what `convert` writes for other programs, by the `model_type
 }
 
 
-def _translator(options: dict) -> Translator:
-    "The model in --model, on --device, with what makes it fast; --int8: in 8 bits, on the CPU."
-    device = options["device"] or ("cpu" if options["int8"] else default_device())
-    folder = model_folder(options["model"])
+def _translator(options: dict) -> Any:
+    "The model in --model, on --device, with the --engine that computes."
+    folder, engine = model_folder(options["model"]), "ctranslate2" if options.get("int8") else options.get("engine")
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError, AttributeError):
@@ -230,17 +227,26 @@ def _translator(options: dict) -> Translator:
         raise ValueError(f"{folder} holds {_other_forms[kind].format(str(folder))}")
     if kind == "transformer_nbdev graphs":  # written by `convert --to onnx` or `--to pt2`
         return Translator(load_graphs(folder), load_tokenizer(folder))  # type: ignore[arg-type]  # searches ask no more
-    translator = Translator.from_pretrained(folder, device)
-    if options["int8"]:
-        return Translator(quantize(translator.model), translator.tokenizer)
+    translator = Translator.from_pretrained(folder, options["device"] or default_device())
+    if engine == "ctranslate2":
+        return _by_ctranslate2(translator, options)
     pays = bf16_pays(translator.model.device)
     if {"bf16": True, "auto": pays}.get(options["precision"]):
         translator.model.to(torch.bfloat16)
         if not pays:
             say("note: bf16 is slower than fp32 on this device")
-    if not options["plain"]:
-        accelerate(translator.model)
+    translator.engine = Direct(translator.model) if engine == "direct" else None
     return translator
+
+
+def _by_ctranslate2(translator: Translator, options: dict) -> CTranslate2Translator:
+    "The same model converted for CTranslate2, with --int8 in 8 bits. ValueError for what the engine cannot do."
+    if options["no_repeat_ngram"] or options.get("n_best", 1) > 1:
+        raise ValueError("--n-best and --no-repeat-ngram are not for CTranslate2: leave out --int8 and --engine")
+    if options["length_penalty"] is None:
+        options["length_penalty"] = translator.model.config.length_penalty
+    numbers = ["int8"] * options["int8"] + ["bfloat16"] * (options["precision"] == "bf16")
+    return CTranslate2Translator.converted(translator, "_".join(numbers) or None)
 
 
 def _translate(options: dict, translator: Any, texts: list[str], n: int = 1) -> list[list[tuple[str, float]]]:
@@ -392,7 +398,3 @@ def bench(preset: str, vocab_size: int, plain: bool, **options) -> None:
         fast = result["accelerated"] = measure(config, accelerated=True, **options)
         result["ratio"] = round(fast["tokens_per_second"] / result["plain"]["tokens_per_second"], 3)
     click.echo(json.dumps(result, indent=2))
-
-# %% ../nbs/17_command_line.ipynb #83fe9a74
-if __name__ == "__main__" and "ipykernel" not in sys.modules:
-    main()

@@ -309,22 +309,28 @@ class Progress:
             layout = "{percentage:3.0f}%|{bar:20}| {elapsed}<{remaining} {postfix}"
             with _telling():
                 self.bar = tqdm(total=1.0, initial=begun, bar_format=layout, ncols=columns)
-            threading.Thread(target=self._tick, daemon=True).start()
+            if self.bar is not None:
+                threading.Thread(target=self._tick, daemon=True).start()
 
     def _tick(self) -> None:
         "Draw the bar anew each second: its clock shows that something happens, however long an update takes."
-        while self.bar is not None and not self.over.wait(1.0):
-            with _telling():
-                self.bar.refresh()
+        while not self.over.wait(1.0):
+            self._draw(self.bar)
+
+    def _draw(self, bar: Any) -> None:
+        "Draw the bar. After an error tqdm's own `refresh` would keep the lock that all bars share."
+        with _telling(), bar.get_lock():
+            bar.refresh(nolock=True)
 
     def update(self, done: float, text: str) -> None:
         "`done` is the part of the run that is over, 0 … 1."
         done, elapsed = min(done, 1.0), time.monotonic() - self.start
         if self.bar is not None:
             self.bar.n = done
-            with _telling():
-                self.bar.set_postfix_str(text, refresh=elapsed - self.last > 0.2)
-                self.last = elapsed if elapsed - self.last > 0.2 else self.last
+            self.bar.set_postfix_str(text, refresh=False)
+            if elapsed - self.last > 0.2:
+                self._draw(self.bar)
+                self.last = elapsed
         if self.lines and (elapsed - self.last > self.seconds or done == 1):
             left = elapsed / max(done - self.begun, 1e-9) * (1 - done)
             say(f"{done:4.0%}  {elapsed:6.0f} s, {left:5.0f} s left  {text}")

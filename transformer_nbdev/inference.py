@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['tokenizer_loaders', 'BeamSearch', 'beam_search', 'generate', 'corpus_scores', 'length_batches', 'load_tokenizer',
-           'Translator', 'validation_bleu']
+           'encode_sources', 'Translator', 'validation_bleu']
 
 # %% ../nbs/12_inference.ipynb #c610a209
 import math
@@ -311,15 +311,30 @@ def load_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     return next(found, Tokenizer.load)(folder)
 
 # %% ../nbs/12_inference.ipynb #961563bc
+def encode_sources(texts: Iterable[str], tokenizer: Tokenizer, longest: int) -> list[list[int]]:
+    "Ids of each text with the end token, none for an empty text; over `longest` it is cut, with a `LengthWarning`."
+    end = [tokenizer.eos_id]
+    found = zip(texts := check_texts(texts), tokenizer.encode_batch(texts))
+    encoded = [ids + end if text.strip() else [] for text, ids in found]
+    for number, ids in enumerate(encoded, 1):
+        if len(ids) > longest:
+            what = f"has {len(ids)} tokens, the model reads {longest}: the rest is not translated; split it"
+            warnings.warn(LengthWarning(number, what), stacklevel=4)
+    return [ids if len(ids) <= longest else ids[: longest - 1] + end for ids in encoded]
+
+
 class Translator:
-    "A model and its tokenizer: text in, text out."
+    """A model and its tokenizer: text in, text out.
+
+    A search asks the model for each step, or `engine`: another object with its `start` and `step`.
+    """
 
     from_marian: ClassVar[Callable[..., "Translator"]]  # attached where Marian is taught
     from_onnx: ClassVar[Callable[..., "Translator"]]  # attached where export is taught
     push_to_hub: Callable[..., str]  # attached where serving is taught
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer):
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, engine: Any = None):
+        self.model, self.tokenizer, self.engine = model, tokenizer, engine
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike, device: str | torch.device = "cpu") -> "Translator":
@@ -349,7 +364,7 @@ class Translator:
             src = pad([torch.tensor(encoded[i]) for i in rows], self.tokenizer.pad_id)
             limits = torch.tensor([min(longest, 2 * len(encoded[i]) + 32) for i in rows])
             search = {"max_new_tokens": limits, **options, "return_scores": True}
-            ids, score = self.model.generate(src.to(self.model.device), **search)
+            ids, score = generate(self.engine or self.model, src.to(self.model.device), **search)
             for i, row, value in zip(rows, ids.tolist(), score.tolist()):
                 results[i], scores[i] = self.tokenizer.decode(row), value
         return (results, scores) if return_scores else results
@@ -368,14 +383,7 @@ class Translator:
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         "Ids of each text with the end token, none for an empty text; one that is too long is cut, with a warning."
-        end, longest = [self.tokenizer.eos_id], self.model.config.max_len
-        found = zip(texts := check_texts(texts), self.tokenizer.encode_batch(texts))
-        encoded = [ids + end if text.strip() else [] for text, ids in found]
-        for number, ids in enumerate(encoded, 1):
-            if len(ids) > longest:
-                what = f"has {len(ids)} tokens, the model reads {longest}: the rest is not translated; split it"
-                warnings.warn(LengthWarning(number, what), stacklevel=3)
-        return [ids if len(ids) <= longest else ids[: longest - 1] + end for ids in encoded]
+        return encode_sources(texts, self.tokenizer, self.model.config.max_len)
 
 # %% ../nbs/12_inference.ipynb #1025b718
 def validation_bleu(trainer: "Trainer") -> dict[str, float]:

@@ -112,11 +112,11 @@ def n_best(
     for rows in length_batches([len(ids) for ids in encoded], max_tokens):
         src = pad([torch.tensor(encoded[i]) for i in rows], translator.tokenizer.pad_id).to(translator.model.device)
         limits = torch.tensor([min(c.max_len, max_new_tokens or 2 * len(encoded[i]) + 32) for i in rows])
-        search = _ListSearch(translator.model, src, limits, 0, beam_size, alpha, n_best, no_repeat_ngram)
+        model = translator.engine or translator.model
+        search = _ListSearch(model, src, limits, 0, beam_size, alpha, n_best, no_repeat_ngram)
         search.run()
         for i, ids, scores in zip(rows, search.lists.tolist(), search.list_scores.tolist()):
             for row, value in zip(ids, scores):
                 if value > -torch.inf:
                     found[i].setdefault(translator.tokenizer.decode(row), value)
     return [[*texts.items()] for texts in found]
-

@@ -18,14 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .corpora import check_texts
 from .data import Tokenizer
 from .decoder import Decoder
 from .encoder import Encoder
 from .export import export_model
 from .files import new_folder, read_json
 from .hub import model_folder, push_folder
-from .inference import Translator, tokenizer_loaders
+from .inference import Translator, encode_sources, tokenizer_loaders
 from .interop import TorchTransformer, from_torch, to_torch
 from .manifests import check_listed, read_fields, seal
 from transformer_nbdev.marian import (
@@ -166,6 +165,15 @@ class CTranslate2Translator:
         self.tokenizer = Tokenizer.load(folder)
         self.engine = engine.Translator(str(folder), device=device, compute_type=compute_type)
 
+    @classmethod
+    def converted(cls, translator: Translator, quantization: str | None = None) -> "CTranslate2Translator":
+        "The same model, converted on the spot. ValueError for what the engine cannot represent, and its devices."
+        if (device := translator.model.device.type) not in ("cpu", "cuda"):
+            raise ValueError(f"CTranslate2 computes on a CPU or an NVIDIA GPU, not on {device}")
+        with tempfile.TemporaryDirectory() as folder:
+            to_ctranslate2(translator.model, Path(folder) / "model", translator.tokenizer, quantization)
+            return cls(Path(folder) / "model", device)
+
     def translate(
         self,
         texts: Iterable[str],
@@ -177,18 +185,15 @@ class CTranslate2Translator:
     ) -> Any:
         """Translate each text; empty ones stay empty. With `return_scores` also their scores.
 
-        Options as for `Translator.translate`, but a score is divided by length ** length_penalty.
+        Options as for `Translator.translate`, but a score is divided by length ** length_penalty. A text over the
+        model's max_len is cut, and a `LengthWarning` says so.
         """
-        texts, backend = check_texts(texts), self.tokenizer.backend
-        encoded = [ids if text.strip() else [] for text, ids in
-                   zip(texts, self.tokenizer.encode_batch(texts))]
-        longest = max((len(ids) for ids in encoded), default=0) + 1
-        if longest > self.max_len:
-            raise ValueError(f"a text has {longest} tokens, the model's max_len is {self.max_len}")
-        results, scores = [""] * len(texts), [0.0] * len(texts)
+        encoded, backend = encode_sources(texts, self.tokenizer, self.max_len), self.tokenizer.backend
+        longest = max((len(ids) for ids in encoded), default=0)
+        results, scores = [""] * len(encoded), [0.0] * len(encoded)
         rows = [i for i, ids in enumerate(encoded) if ids]
         found = self.engine.translate_batch(
-            [[backend.id_to_token(i) for i in encoded[row]] for row in rows],
+            [[backend.id_to_token(i) for i in encoded[row][:-1]] for row in rows],
             max_batch_size=max_tokens, batch_type="tokens", return_scores=True,
             beam_size=beam_size, length_penalty=length_penalty, min_decoding_length=0,
             max_decoding_length=min(self.max_len, max_new_tokens or 2 * longest + 32),
