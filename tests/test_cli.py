@@ -7,6 +7,7 @@ import pytest
 from helpers import cli, run, same_run, sentences, train_options, write_pairs
 
 import transformer_nbdev
+from transformer_nbdev import performance
 from transformer_nbdev.arguments import new_settings
 from transformer_nbdev.cli import cli as commands
 
@@ -232,7 +233,8 @@ def test_every_engine_translates_the_same(command, trained):
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_bench_prints_both(command, plain):
+def test_bench_prints_both(command, plain, monkeypatch):
+    monkeypatch.setattr(performance, "matmul_rate", lambda *_: 1e9)  # a second each time
     done = command("bench", "--preset", "tiny", "--vocab-size", 300, "--batch-tokens", 100, "--steps", 1, *base,
                    "--precision", "fp32", *["--plain"] * plain)
     found = json.loads(done.stdout)

@@ -88,7 +88,7 @@ def main(args: list[str] | None = None) -> None:
     except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
         click.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
         if type(error) is RuntimeError:  # PyTorch's own words: they may not say enough
-            hint = "this is PyTorch's message; --precision fp32, --plain or --device cpu may avoid it"
+            hint = "this is PyTorch's message; --precision fp32 or --device cpu may avoid it"
             click.echo(f"{hint} (TRANSFORMER_NBDEV_TRACE=1 shows where it arose)", err=True)
         if os.environ.get("TRANSFORMER_NBDEV_TRACE"):
             raise

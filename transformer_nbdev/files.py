@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # %% ../nbs/C_files.ipynb #5444193c
 _marker = ".transformer_nbdev-"
