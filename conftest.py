@@ -27,6 +27,7 @@ os.environ["TRANSFORMER_NBDEV_ROUNDS"] = "2"
 
 needed = {
     "15_marian.ipynb": ("transformers", "sentencepiece"),
+    "16_quantization.ipynb": ("ctranslate2",),
     "15_serving.ipynb": ("transformers", "sentencepiece", "ctranslate2"),
 }
 

@@ -75,7 +75,10 @@ def own_imports(tree: ast.AST) -> set[str]:
 
 
 # Methods of one line that call a function taught later, and import it when they are called.
-forwarded = {"09_transformer": {"inference"}, "12_inference": {"search"}}
+forwarded = {
+    "09_transformer": {"inference"}, "11_training": {"muon"},
+    "12_inference": {"search", "marian", "export", "serving"},
+}
 
 
 @each_notebook

@@ -292,6 +292,27 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 # %% ../nbs/C_files.ipynb #d8b43f8b
+class _Unbreakable:
+    "A stream whose errors stop nothing: after one, tqdm would keep the lock that all bars and messages share."
+
+    def __init__(self, stream: Any):
+        self.stream = stream
+
+    def write(self, text: str) -> None:
+        with _telling():
+            self.stream.write(text)
+
+    def flush(self) -> None:
+        with _telling():
+            self.stream.flush()
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class Progress:
     """A progress bar in a terminal or notebook, which moves every second; in a log file a line every `seconds`.
 
@@ -302,36 +323,28 @@ class Progress:
         shown = shown and sys.stderr is not None and not sys.stderr.closed
         interactive = shown and (sys.stderr.isatty() or "ipykernel" in sys.modules)
         self.lines, self.seconds, self.begun = shown and not interactive, seconds, begun
-        self.start, self.last, self.bar, self.over = time.monotonic(), 0.0, None, threading.Event()
+        self.start, self.last, self.over = time.monotonic(), 0.0, threading.Event()
+        self.bar: Any = None
         if shown and interactive:
             from tqdm import tqdm
 
             columns = shutil.get_terminal_size().columns if sys.stderr.isatty() else None  # 80 if there is no size
             layout = "{percentage:3.0f}%|{bar:20}| {elapsed}<{remaining} {postfix}"
-            with _telling():
-                self.bar = tqdm(total=1.0, initial=begun, bar_format=layout, ncols=columns)
-            if self.bar is not None:
-                threading.Thread(target=self._tick, daemon=True).start()
+            self.bar = tqdm(total=1.0, initial=begun, bar_format=layout, ncols=columns, file=_Unbreakable(sys.stderr))
+            threading.Thread(target=self._tick, daemon=True).start()
 
     def _tick(self) -> None:
         "Draw the bar anew each second: its clock shows that something happens, however long an update takes."
         while not self.over.wait(1.0):
-            self._draw(self.bar)
-
-    def _draw(self, bar: Any) -> None:
-        "Draw the bar. After an error tqdm's own `refresh` would keep the lock that all bars share."
-        with _telling(), bar.get_lock():
-            bar.refresh(nolock=True)
+            self.bar.refresh()
 
     def update(self, done: float, text: str) -> None:
         "`done` is the part of the run that is over, 0 … 1."
         done, elapsed = min(done, 1.0), time.monotonic() - self.start
         if self.bar is not None:
             self.bar.n = done
-            self.bar.set_postfix_str(text, refresh=False)
-            if elapsed - self.last > 0.2:
-                self._draw(self.bar)
-                self.last = elapsed
+            self.bar.set_postfix_str(text, refresh=elapsed - self.last > 0.2)
+            self.last = elapsed if elapsed - self.last > 0.2 else self.last
         if self.lines and (elapsed - self.last > self.seconds or done == 1):
             left = elapsed / max(done - self.begun, 1e-9) * (1 - done)
             say(f"{done:4.0%}  {elapsed:6.0f} s, {left:5.0f} s left  {text}")
@@ -341,8 +354,7 @@ class Progress:
         "End the bar."
         self.over.set()
         if self.bar is not None:
-            with _telling():
-                self.bar.close()
+            self.bar.close()
 
 # %% ../nbs/C_files.ipynb #fa2de0c5
 @contextlib.contextmanager

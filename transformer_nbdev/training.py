@@ -56,8 +56,15 @@ def _make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     return kind(groups, config.lr, (config.beta1, config.beta2), config.eps, fused=True)
 
 
-# By the name in the config. Add your own: a function of model and config that returns an optimiser.
-optimizers = dict.fromkeys(("adamw", "adam"), _make_optimizer)
+def _make_muon(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    "The optimizer of the notebook `16_muon`."
+    from transformer_nbdev.muon import make_muon
+
+    return make_muon(model, config)
+
+
+# By the name in the config. Add your own: a function of model and config that returns an optimizer.
+optimizers = {"adamw": _make_optimizer, "adam": _make_optimizer, "muon": _make_muon}
 
 # %% ../nbs/11_training.ipynb #59f5d34e
 class Updater:
@@ -79,8 +86,7 @@ class Updater:
         model = model.to(self.device)
         average = copy.deepcopy(model).eval().requires_grad_(False) if config.ema else None
         if (make := optimizers.get(config.optimizer)) is None:
-            hint = "import transformer_nbdev.muon first" if config.optimizer == "muon" else f"there is {[*optimizers]}"
-            raise ValueError(f"optimizer {config.optimizer!r} is not known: {hint}")
+            raise ValueError(f"optimizer {config.optimizer!r} is not known: there is {[*optimizers]}")
         self.state = State(model, make(model, config), batches, average)
         compiled = torch.compile(model.loss, dynamic=True, fullgraph=True) if config.compile else None
         self.training_loss = shared_loss(model, compiled or model.loss, self.device)
