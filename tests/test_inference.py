@@ -7,6 +7,7 @@ import torch
 from helpers import needs_gpu, refused, sentences, tiny_model
 from torch import Tensor
 
+from transformer_nbdev import inference
 from transformer_nbdev.attention import causal_mask
 from transformer_nbdev.data import pad
 from transformer_nbdev.decoder import Decoder, shift_right
@@ -234,13 +235,13 @@ def test_the_gpu_translates_like_the_cpu(trained, translator, beam_size):
 
 
 def test_a_translation_may_be_twice_as_long_as_its_source_and_32_more(translator, monkeypatch):
-    texts, seen, generate = ["one", "one two three four one two three"], [], Transformer.generate
+    texts, seen, generate = ["one", "one two three four one two three"], [], inference.generate
 
     def watched(model, src, **options):
         seen.extend(options["max_new_tokens"].tolist())
         return generate(model, src, **options)
 
-    monkeypatch.setattr(Transformer, "generate", watched)
+    monkeypatch.setattr(inference, "generate", watched)
     translator.translate(texts)
     lengths = [len(translator.tokenizer.encode(text)) + 1 for text in texts]
     longest = translator.model.config.max_len

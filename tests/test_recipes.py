@@ -84,18 +84,6 @@ def test_muon_goes_on_exactly_from_its_state():
         assert torch.equal(a, b)
 
 
-def test_an_optimiser_that_was_not_imported_is_named():
-    code = """
-from transformer_nbdev.data import Sequences, TokenBatches
-from transformer_nbdev.config import TrainingConfig
-from transformer_nbdev.training import Updater
-from transformer_nbdev.transformer import Transformer, TransformerConfig
-batches = TokenBatches(Sequences([[3, 2]] * 4), Sequences([[3, 2]] * 4), 64)
-Updater(Transformer(TransformerConfig(9, 8, 2, 1, 1, 8)), batches, TrainingConfig(steps=1, optimizer="muon"))
-"""
-    assert "import transformer_nbdev.muon first" in run(sys.executable, "-c", code).stderr
-
-
 def test_dropout_rises_with_the_epochs_and_stops_at_the_models_own():
     model = tiny_model(dropout=0.3)
     config = SimpleNamespace(compile=False)

@@ -1,5 +1,4 @@
 "What the command line must never destroy: outputs that are no files, models of others, the settings of a run."
-import json
 import os
 import shutil
 import stat
@@ -75,10 +74,3 @@ def test_settings_are_written_after_all_checks(command, corpus, tmp_path):
     done = command(*base, "--steps", 2)
     assert done.returncode == 1 and not (tmp_path / "settings.json").exists()
     (tmp_path / "metrics.jsonl").rmdir()
-    assert command(*base, "--steps", 2).returncode == 0
-    path = tmp_path / "settings.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "twins": ["Unheard"]}))
-    before = contents(tmp_path)
-    resume = [o for o in base if o != "--plain"]
-    done = command(*resume, "--resume", "--steps", 4)
-    assert done.returncode == 1 and "Unheard" in done.stderr and contents(tmp_path) == before

@@ -47,7 +47,7 @@ from .config import TrainingConfig
 from .corpora import LengthWarning, Pairs, Report, decode_lines, load_pairs
 from .data import Tokenizer
 from .decoding import Direct
-from .devices import bf16_pays, default_device, keep_memory, start_processes, together
+from .devices import bf16_pays, default_device, start_processes, together
 from .engine import accelerate, fast_parts
 from .export import load_graphs
 from .files import say
@@ -73,7 +73,6 @@ def main(args: list[str] | None = None) -> None:
     for name, mode in {"stdin": "w", "stdout": "r", "stderr": "w"}.items():
         if getattr(sys, name) is None:  # closed: no file that is opened later may take its number
             setattr(sys, name, open(os.devnull, mode))
-    keep_memory()
     try:
         sys.exit(cli(args, prog_name="transformer-nbdev", standalone_mode=False))
     except click.ClickException as error:

@@ -185,7 +185,7 @@ def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -
     try:
         import onnxscript  # noqa: F401  # PyTorch's exporter is written with it
     except ImportError as error:
-        raise ImportError(f"{error}; pip install onnx onnxscript onnxruntime") from error
+        raise ImportError(f"{error}; pip install 'transformer-nbdev[onnx]'") from error
     inputs, outputs = _names[name]
     options: Any = {"input_names": inputs, "output_names": outputs, "dynamo": True, "verbose": False}
     with _without_warnings():
@@ -218,7 +218,7 @@ def _onnx_function(path: Path) -> Callable:
     try:
         import onnxruntime
     except ImportError as error:
-        raise ImportError(f"{error}; pip install onnx onnxscript onnxruntime") from error
+        raise ImportError(f"{error}; pip install 'transformer-nbdev[onnx]'") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -356,11 +356,11 @@ class Translator:
         self.model.save_pretrained(folder)
         self.tokenizer.save(folder)
 
-    def push_to_hub(self, name: str, languages: tuple[str, str], **options: Any) -> str:
+    def push_to_hub(self, name: str, languages: tuple[str, str], *arguments: Any, **options: Any) -> str:
         "Put the model to `organisation/model` on the Hugging Face hub: see `serving.push_to_hub`."
         from transformer_nbdev.serving import push_to_hub
 
-        return push_to_hub(self, name, languages, **options)
+        return push_to_hub(self, name, languages, *arguments, **options)
 
     def translate(
         self, texts: Iterable[str], max_tokens: int = 2048, return_scores: bool = False, **options

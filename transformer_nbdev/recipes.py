@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import transformer_nbdev.muon  # noqa: F401  # the trainer learns its name
 from .corpora import Pairs
 from .files import Progress
 from .inference import Translator, corpus_scores

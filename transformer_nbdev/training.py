@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-# %% ../nbs/11_training.ipynb #1fcfd177
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -50,21 +49,17 @@ def _scheduled_rate(config: TrainingConfig, d_model: int, step: int, progress: f
 
 
 def _make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    "AdamW or Adam with the config's constants; the learning rate is set before each update."
+    "AdamW, Adam or Muon with the config's constants; the learning rate is set before each update."
+    if config.optimizer == "muon":
+        from transformer_nbdev.muon import make_muon
+        return make_muon(model, config)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     groups = parameter_groups(model, config.weight_decay if config.optimizer == "adamw" else 0.0)
     return kind(groups, config.lr, (config.beta1, config.beta2), config.eps, fused=True)
 
 
-def _make_muon(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    "The optimizer of the notebook `16_muon`."
-    from transformer_nbdev.muon import make_muon
-
-    return make_muon(model, config)
-
-
 # By the name in the config. Add your own: a function of model and config that returns an optimizer.
-optimizers = {"adamw": _make_optimizer, "adam": _make_optimizer, "muon": _make_muon}
+optimizers = dict.fromkeys(("adamw", "adam", "muon"), _make_optimizer)
 
 # %% ../nbs/11_training.ipynb #59f5d34e
 class Updater:
