@@ -26,9 +26,9 @@ os.environ["TRANSFORMER_NBDEV_CHECK_SOLUTIONS"] = "1"  # at the end of each note
 os.environ["TRANSFORMER_NBDEV_ROUNDS"] = "2"
 
 needed = {
-    "15_marian.ipynb": ("transformers", "sentencepiece"),
-    "16_quantization.ipynb": ("ctranslate2",),
-    "15_serving.ipynb": ("transformers", "sentencepiece", "ctranslate2"),
+    "marian.ipynb": ("transformers", "sentencepiece"),
+    "quantization.ipynb": ("ctranslate2",),
+    "serving.ipynb": ("transformers", "sentencepiece", "ctranslate2"),
 }
 
 

@@ -232,7 +232,7 @@ def main() -> None:
     "What the command line asks for."
     if sys.version_info < (3, 11):  # noqa: UP036  # this file has no syntax that an older one would not read
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}")
-    # Two threads, which wait for each other not too busily (see 16_performance); freed memory is kept (see 16_engine).
+    # Two threads, which wait for each other not too busily (see speed/bench); freed memory is kept (see speed/parts).
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

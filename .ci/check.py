@@ -20,25 +20,31 @@ python = sys.executable
 workers = min(2, os.cpu_count() or 1)
 # These start first, so that both processes end at about the same time.
 longest = [
-    "13_translation", "16_engine", "16_performance", "16_quantization", "16_decoding", "11_training", "15_search",
-    "15_export", "14_classification", "15_serving", "17_command_line", "16_streaming", "10_data", "12_inference",
-    "08_optimisation", "test_processes", "test_kills", "test_crossings", "test_training", "test_set_up", "test_interop",
-    "test_graphs", "test_resume",
+    "13_translation", "bench", "quantization", "11_training", "translator", "onnx", "14_classification", "serving",
+    "command_line", "streaming", "10_data", "muon", "12_inference", "08_optimisation", "test_training", "test_kills",
+    "test_processes", "test_crossings", "test_onnx", "test_set_up", "test_convert", "test_compile", "test_resume",
 ]
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.
-processor = ["08_optimisation", "12_inference", "16_decoding", "16_engine", "16_performance", "16_quantization",
-             "test_decoding", "test_details", "test_engine", "test_fuzz", "test_inference", "test_interop",
-             "test_search"]
+processor = ["08_optimisation", "12_inference", "direct", "parts", "bench", "quantization", "test_direct",
+             "test_details", "test_parts", "test_fuzz", "test_search", "test_convert", "test_translator"]
 laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+
+
+def order(path: Path) -> int:
+    "The place in `longest`; what is not there comes last."
+    return longest.index(path.stem) if path.stem in longest else len(longest)
+
+
 notebooks = sorted((p for p in (root / "nbs").rglob("[!.]*.ipynb") if ".ipynb_checkpoints" not in p.parts),
-                   key=lambda p: (p.stem not in longest, p.name))
-tests = sorted((root / "tests").glob("test_*.py"), key=lambda p: (p.stem not in longest, p.name))
+                   key=lambda p: (order(p), p.name))
+tests = sorted((root / "tests").glob("test_*.py"), key=lambda p: (order(p), p.name))
 
 
 def pytest(*paths: Path) -> list:
     "The command that runs these notebooks and tests."
-    options = ["-q", "-rfEs", "-p", "no:cacheprovider", "-n", workers if len(paths) > 1 else 0, "--dist", "loadfile"]
+    options = ["-q", "-rfEs", "-p", "no:cacheprovider", "-n", workers if len(paths) > 1 else 0]
+    options += ["--dist", "loadfile", "--no-loadscope-reorder"]  # in the order given
     nbval = ["--nbval", "--nbval-current-env", "--nbval-sanitize-with", ".ci/sanitize.cfg", "--nbval-cell-timeout=600"]
     return [python, "-m", "pytest", *options, *nbval, *paths]
 

@@ -23,7 +23,7 @@ with tempfile.TemporaryDirectory() as name:
     shutil.copytree(root / "nbs", copy / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     for file in ("settings.ini", "transformer_nbdev/__init__.py"):
         shutil.copy(root / file, copy / file)
-    before = {p.name: p.read_bytes() for p in (copy / "nbs").glob("*.ipynb")}
+    before = {p: p.read_bytes() for p in (copy / "nbs").rglob("*.ipynb")}
     tools = Path(sys.executable).parent
     for tool in ("nbdev_clean", "nbdev_export"):
         subprocess.run([tools / tool], cwd=copy, check=True, env={**os.environ, "PYTHONPATH": str(copy)})
@@ -32,7 +32,6 @@ with tempfile.TemporaryDirectory() as name:
     problems += [f"transformer_nbdev/{f} is exported by no notebook" for f in here.keys() - fresh.keys()]
     problems += [f"transformer_nbdev/{f} differs from what the notebooks export" for f in fresh.keys() & here.keys()
                  if not filecmp.cmp(fresh[f], here[f], shallow=False)]
-    problems += [f"nbs/{p.name} is not clean" for p in (copy / "nbs").glob("*.ipynb")
-                 if p.read_bytes() != before[p.name]]
+    problems += [f"{p.relative_to(copy)} is not clean" for p, content in before.items() if p.read_bytes() != content]
 if problems:
     sys.exit("\n".join(sorted(problems)) + "\nrun nbdev_clean and nbdev_export")

@@ -23,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from transformer_nbdev.exercises import wrong_answers
+from transformer_nbdev.tools.exercises import wrong_answers
 
 root = Path(__file__).resolve().parent.parent
 stored = root / ".ci" / "mutants.tsv"
@@ -54,7 +54,7 @@ def bugs(name: str) -> list[tuple[int, str]]:
 def module(name: str) -> str | None:
     "The module that a notebook compiles into."
     for cell in cells(name):
-        if line := re.match(r"#\| default_exp (\w+)", "".join(cell["source"])):
+        if line := re.match(r"#\| default_exp ([\w.]+)", "".join(cell["source"])):
             return line[1]
     return None
 
@@ -64,20 +64,20 @@ def copied(folder: Path, name: str, index: int | None, source: str) -> None:
     for item in root.iterdir():
         if item.name not in ("nbs", "transformer_nbdev"):
             (folder / item.name).symlink_to(item)
-    for part in ("nbs", "transformer_nbdev"):
-        (folder / part).mkdir()
-        for item in (root / part).iterdir():
-            (folder / part / item.name).symlink_to(item)
+    for item in [*(root / "nbs").rglob("*"), *(root / "transformer_nbdev").rglob("*")]:
+        if item.is_file():
+            (place := folder / item.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(item)
     if index is None:
         return
     notebook = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))
     notebook["cells"][index]["source"] = source.splitlines(keepends=True)
     (folder / "nbs" / f"{name}.ipynb").unlink()
     (folder / "nbs" / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    code = folder / "transformer_nbdev" / f"{module(name)}.py"
+    code = folder / "transformer_nbdev" / f"{module(name).replace('.', '/')}.py"
     parts = re.split(r"(?m)^(?=# %% )", code.read_text(encoding="utf-8"))
     mark = f"#{notebook['cells'][index]['id']}\n"
-    assert sum(part.partition("\n")[0] + "\n" == f"# %% ../nbs/{name}.ipynb {mark}" for part in parts) == 1
+    assert sum((part.partition("\n")[0] + "\n").endswith(f"/nbs/{name}.ipynb {mark}") for part in parts) == 1
     body = source.split("\n", 1)[1]
     changed = [part.partition("\n")[0] + f"\n{body}\n\n" if part.partition("\n")[0].endswith(mark.strip()) else part
                for part in parts]
@@ -87,9 +87,9 @@ def copied(folder: Path, name: str, index: int | None, source: str) -> None:
 
 def tests_of(name: str) -> list[str]:
     "The test files that name the module or something that it exports."
-    code = (root / "transformer_nbdev" / f"{module(name)}.py").read_text(encoding="utf-8")
+    code = (root / "transformer_nbdev" / f"{module(name).replace('.', '/')}.py").read_text(encoding="utf-8")
     exports = re.search(r"__all__ = \[(.*?)\]", code, re.DOTALL)
-    names = [module(name), *re.findall(r"'(\w+)'", exports[1] if exports else "")]
+    names = [module(name).split(".")[-1], *re.findall(r"'(\w+)'", exports[1] if exports else "")]
     pattern = re.compile(rf"\b({'|'.join(names)})\b")
     files = [path for path in (root / "tests").glob("test_*.py") if path.stem not in not_about_code]
     details = root / "tests" / "test_details.py"  # written for such bugs: first
@@ -151,7 +151,9 @@ def main() -> None:
     rows = list(csv.DictReader(stored.open(encoding="utf-8"), delimiter="\t")) if stored.exists() else []
     table = {(row["notebook"], row["cell"], row["bug"]): row for row in rows}
     tried = survived = 0
-    for name in arguments.notebooks or [path.stem for path in sorted((root / "nbs").glob("*.ipynb"))]:
+    for name in arguments.notebooks or sorted(
+        path.relative_to(root / "nbs").with_suffix("").as_posix() for path in (root / "nbs").rglob("[!.]*.ipynb")
+    ):
         everything = bugs(name)
         if everything and not arguments.again and (complaint := noticed(name)):
             sys.exit(f"{name} fails without a bug: {complaint}")

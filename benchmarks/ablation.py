@@ -23,9 +23,9 @@ import json
 import torch
 from common import results, save
 
-from transformer_nbdev.config import TrainingConfig
-from transformer_nbdev.corpora import number_pairs, number_split
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs, pad
+from transformer_nbdev.tools.config import TrainingConfig
+from transformer_nbdev.tools.corpora import number_pairs, number_split
 from transformer_nbdev.training import Trainer
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 

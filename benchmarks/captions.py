@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from transformer_nbdev.classification import TransformerClassifier
-from transformer_nbdev.corpora import multi30k
 from transformer_nbdev.optimisation import linear_schedule
+from transformer_nbdev.tools.corpora import multi30k
 from transformer_nbdev.transformer import TransformerConfig, count_parameters
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -16,11 +16,11 @@ from common import results, save
 from rounds import compare, serve
 from train import presets
 
+from transformer_nbdev.convert.marian import to_marian
+from transformer_nbdev.convert.serving import to_ctranslate2
 from transformer_nbdev.data import Tokenizer, pad
-from transformer_nbdev.decoding import Direct
-from transformer_nbdev.inference import generate
-from transformer_nbdev.marian import to_marian
-from transformer_nbdev.serving import to_ctranslate2
+from transformer_nbdev.search import generate
+from transformer_nbdev.speed.direct import Direct
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 systems = ["ours, fp32", "ours, bf16", "ours-plain, fp32", "ours-plain, bf16",

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from common import machine, root
 
-from transformer_nbdev.corpora import number_pairs, number_split, number_words
-from transformer_nbdev.drawing import house_style
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.tools.corpora import number_pairs, number_split, number_words
+from transformer_nbdev.tools.drawing import house_style
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import attention_maps
+from transformer_nbdev.translator import Translator
 
 path = root / "nbs" / "first_look.json"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common import cli, results, save
 
-from transformer_nbdev.corpora import multi30k
+from transformer_nbdev.tools.corpora import multi30k
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--data", help="folder with Multi30k; default: $MULTI30K, or downloaded")

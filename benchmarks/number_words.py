@@ -10,7 +10,7 @@ from pathlib import Path
 
 from common import cli, save
 
-from transformer_nbdev.corpora import number_pairs
+from transformer_nbdev.tools.corpora import number_pairs
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

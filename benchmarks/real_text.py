@@ -16,13 +16,13 @@ import torch
 from common import results, save
 
 from transformer_nbdev import Trainer, TrainingConfig, Transformer, Translator
-from transformer_nbdev.corpora import multi30k
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
-from transformer_nbdev.decoding import Direct
-from transformer_nbdev.engine import accelerate
-from transformer_nbdev.inference import corpus_scores
-from transformer_nbdev.recipes import RisingDropout, recipe
+from transformer_nbdev.speed.direct import Direct
+from transformer_nbdev.speed.parts import accelerate
+from transformer_nbdev.speed.recipes import RisingDropout, recipe
+from transformer_nbdev.tools.corpora import multi30k
 from transformer_nbdev.transformer import attention_maps
+from transformer_nbdev.translator import corpus_scores
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--data", help="folder with Multi30k; default: $MULTI30K, or downloaded")

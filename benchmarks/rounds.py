@@ -40,7 +40,7 @@ def memory() -> float:
     "The most memory that this process ever had, MiB; on a GPU the most that was allocated there."
     import torch  # here, because the process that compares needs neither
 
-    from transformer_nbdev.performance import peak_memory
+    from transformer_nbdev.speed.bench import peak_memory
 
     return peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from common import env, results, save
 
-from transformer_nbdev.corpora import number_pairs
+from transformer_nbdev.tools.corpora import number_pairs
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--pairs", nargs="+", type=int, default=[100_000, 5_000_000])

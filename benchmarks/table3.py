@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from transformer_nbdev import Trainer, TrainingConfig, Translator
-from transformer_nbdev.corpora import number_pairs, number_split
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.positional_encoding import LearnedPositionalEncoding
+from transformer_nbdev.tools.corpora import number_pairs, number_split
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--updates", type=int, default=200)

@@ -17,13 +17,13 @@ from common import results, save
 from rounds import compare, serve
 from torch import nn
 
+from transformer_nbdev.convert.marian import to_marian
+from transformer_nbdev.convert.torch_nn import to_torch
 from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoder import shift_right
-from transformer_nbdev.devices import keep_memory
-from transformer_nbdev.engine import accelerate, fast_parts
-from transformer_nbdev.interop import to_torch
-from transformer_nbdev.marian import to_marian
-from transformer_nbdev.performance import caption_like
+from transformer_nbdev.speed.bench import caption_like
+from transformer_nbdev.speed.parts import accelerate, fast_parts
+from transformer_nbdev.tools.devices import keep_memory
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 presets = {  # the sizes that are compared; all post-norm and tied, as all systems can be

@@ -27,9 +27,9 @@ def prepare(count: str, work: str):
     os.environ |= {"OMP_NUM_THREADS": "1"} if count == "one thread" else {"GOMP_SPINCOUNT": count}  # read by torch
     import torch
 
-    from transformer_nbdev.decoding import Direct
-    from transformer_nbdev.engine import accelerate
-    from transformer_nbdev.inference import generate
+    from transformer_nbdev.search import generate
+    from transformer_nbdev.speed.direct import Direct
+    from transformer_nbdev.speed.parts import accelerate
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
     torch.manual_seed(0)

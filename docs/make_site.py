@@ -24,13 +24,15 @@ parts = {  # of the first page's map, by the beginnings of names
     "II. Attention": "03 04 05 06",
     "III. Learning": "07 08 09 10",
     "IV. A translator": "11 12 13 14",
-    "Elsewhere, and faster": "15 16 17",
-    "Tools": "A B C D E",
+    "A translator to use": "translator command_line command_line_options",
+    "Faster": "speed/",
+    "Other forms": "convert/",
+    "Tools": "tools/",
 }
 directive = re.compile(r"#\|\s*(export|hide|default_exp\b.*)\n?|# NBVAL_IGNORE_OUTPUT\n?")
 base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the site is published
 formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
-named = re.compile(r"(?<![`\[])`((?:\d\d|[A-E])_\w+)`(?![`\]])")
+named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
 
 mended = {  # for people who use the keyboard or a screen reader
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
@@ -44,10 +46,11 @@ def slug(heading: str) -> str:
     return heading.replace(" ", "-")
 
 
-def linked(text: str, names: list[str]) -> str:
-    "Names of chapters become links to them."
+def linked(text: str, page: str, names: list[str]) -> str:
+    "Names of notebooks become links to them."
     def link(found: re.Match) -> str:
-        return f"[`{found[1]}`]({found[1]}.ipynb)" if found[1] in names else found[0]
+        to = os.path.relpath(found[1], os.path.dirname(page) or ".")
+        return f"[`{found[1]}`]({to}.ipynb)" if found[1] in names and ("_" in found[1] or "/" in found[1]) else found[0]
     lines = [line if line.startswith("#") else named.sub(link, line) for line in text.split("\n")]
     return "\n".join(lines)
 
@@ -59,11 +62,11 @@ def as_page(name: str, names: list[str]) -> dict:
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            text = linked(text, names)
+            text = linked(text, name, names)
             if name == "index":
                 text = text.replace("# transformer_nbdev\n", "# Transformer, from nothing\n", 1)
             if text.startswith("# ") and not cells and "[Binder]" in text:
-                text += f" Or {{download}}`download the notebook <notebooks/{name}.ipynb>`."
+                text += f" Or {{download}}`download the notebook </notebooks/{name}.ipynb>`."
         else:
             if "#| hide" in text or "google.colab" in text or "remove-cell" in cell["metadata"].get("tags", []):
                 continue
@@ -90,8 +93,11 @@ def toctree(names: list[str], caption: str = "", *options: str) -> str:
 def write_reference(names: list[str]) -> None:
     "A page for each module, from its docstrings."
     (source / "reference").mkdir()
-    modules = {name.partition("_")[2]: name for name in names}
-    modules = {x: name for x, name in modules.items() if (root / "transformer_nbdev" / f"{x}.py").is_file()}
+    modules = {}
+    for name in names:
+        text = (root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8")
+        if made := re.search(r'"#\| *default_exp +([\w.]+)', text):
+            modules[made[1]] = name
     for module, name in modules.items():
         text = f"# {module}\n\nDerived and tested in [{name}](../{name}.ipynb).\n\n"
         text += f"```{{eval-rst}}\n.. automodule:: transformer_nbdev.{module}\n```\n"
@@ -101,21 +107,28 @@ def write_reference(names: list[str]) -> None:
     (source / "reference" / "index.md").write_text(text, encoding="utf-8")
 
 
+def belongs(name: str, starts: list[str]) -> bool:
+    "Whether a notebook is of this part: its number, its folder or its name says so."
+    return name in starts or name.split("_")[0] in starts or any(x.endswith("/") and name.startswith(x) for x in starts)
+
+
 def prepare() -> None:
     "Write what Sphinx reads."
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
-    names = [path.stem for path in sorted((root / "nbs").glob("*.ipynb"))]
+    paths = sorted(path for path in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    names = [path.relative_to(root / "nbs").with_suffix("").as_posix() for path in paths]
     for name in names:
         page = as_page(name, names)
         if name == "index":
             trees = [
-                toctree([one for one in names if one.split("_")[0] in starts.split()], part, ":hidden:")
+                toctree([one for one in names if belongs(one, starts.split())], part, ":hidden:")
                 for part, starts in parts.items()
             ]
             trees.append(toctree(["reference/index", "promises", "changes"], "The package", ":hidden:"))
             contents = {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": "\n".join(trees)}
             page["cells"].append(contents)
+        (source / name).parent.mkdir(exist_ok=True)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
     for path in (root / "nbs" / "first_look.png", docs / "conf.py", docs / "promises.md"):
@@ -129,8 +142,9 @@ def prepare() -> None:
 def sections() -> list[dict]:
     "Each section of the pages with its own text, code and subsections left out: what the search finds."
     found = []
-    for path in sorted(site.glob("*.html")):
-        if path.stem in ("genindex", "search", "404"):
+    for path in sorted(site.rglob("*.html")):
+        name = path.relative_to(site).as_posix()
+        if path.stem in ("genindex", "404") or name.startswith(("reference/", "glass/", "_")) or name == "search.html":
             continue
         page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
         for section in page.select("article section[id]"):
@@ -141,7 +155,7 @@ def sections() -> list[dict]:
             title, whole = (x.get_text(" ", strip=True) for x in (heading, page.h1))
             aside = "deeper" in title or section["id"] == "exercises" or section.find_parent("section", id="exercises")
             found.append({
-                "url": f"/{path.name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
+                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
                 "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
             })
     return found

@@ -6,8 +6,8 @@ import torch
 from helpers import sentences, sizes, tiny_model, typed, write_pairs
 
 from transformer_nbdev.data import Tokenizer
-from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.translator import Translator
 
 
 def pytest_configure(config):

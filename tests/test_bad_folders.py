@@ -12,8 +12,8 @@ from helpers import (
 )
 
 from transformer_nbdev.data import Tokenizer
-from transformer_nbdev.inference import Translator, corpus_scores
 from transformer_nbdev.transformer import Transformer
+from transformer_nbdev.translator import Translator, corpus_scores
 
 
 def edit(folder: Path, **values) -> None:

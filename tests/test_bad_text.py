@@ -15,9 +15,9 @@ from helpers import (
     write,
 )
 
-from transformer_nbdev.corpora import Report, number_pairs, number_split, read_lines, read_parallel, read_tsv
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
-from transformer_nbdev.files import download
+from transformer_nbdev.tools.corpora import Report, number_pairs, number_split, read_lines, read_parallel, read_tsv
+from transformer_nbdev.tools.files import download
 
 
 def parallel(folder: Path, source: str | bytes, target: str | bytes):

@@ -7,9 +7,9 @@ import pytest
 from helpers import cli, run, same_run, sentences, train_options, write_pairs
 
 import transformer_nbdev
-from transformer_nbdev import performance
-from transformer_nbdev.arguments import new_settings
 from transformer_nbdev.cli import cli as commands
+from transformer_nbdev.cli_options import new_settings
+from transformer_nbdev.speed import bench as performance
 
 base = ["--device", "cpu"]
 
@@ -86,7 +86,7 @@ def test_plain_zipped_and_tabbed_files_train_the_same_model(command, tmp_path):
 
 
 def test_numbers_are_trained_without_data(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("transformer_nbdev.corpora.number_split", lambda *_: (range(50), range(50, 90)))
+    monkeypatch.setattr("transformer_nbdev.tools.corpora.number_split", lambda *_: (range(50), range(50, 90)))
     options = [o for o in train_options if "batch" not in o]
     done = command("train", *options, "--steps", 2, "--valid-split", "none", "--out", tmp_path)
     assert done.returncode == 0, done.stderr

@@ -2,8 +2,8 @@
 import pytest
 import torch
 
-from transformer_nbdev.corpora import read_vectors
 from transformer_nbdev.embedding import TokenEmbedding, load_vectors
+from transformer_nbdev.tools.corpora import read_vectors
 
 lines = ["cats 1 2 3 4", "fish 0.5 0 -0.5 1", "new york 4 3 2 1", "1\u00a0000 -1 2e-1 0 1"]
 words = ["cats", "fish", "new york", "1\u00a0000"]

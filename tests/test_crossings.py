@@ -18,8 +18,8 @@ from allpairspy import AllPairs
 from helpers import sentences, typed
 from sacrebleu.metrics import BLEU
 
-from transformer_nbdev.corpora import load_pairs
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.tools.corpora import load_pairs
+from transformer_nbdev.translator import Translator
 
 steps = 12  # with the recipe's rising dropout, a new rate for each of them
 base = (
@@ -112,7 +112,7 @@ def place(tmp_path, monkeypatch):
 
     monkeypatch.setattr(BLEU, "corpus_score", rising)
     monkeypatch.setattr(torch, "compile", lambda f, **options: compiled(f, **{**options, "backend": "eager"}))
-    monkeypatch.setattr("transformer_nbdev.corpora.number_split", lambda *_: (range(50), range(50, 62)))
+    monkeypatch.setattr("transformer_nbdev.tools.corpora.number_split", lambda *_: (range(50), range(50, 62)))
     torch.compiler.reset()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

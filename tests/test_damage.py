@@ -16,9 +16,9 @@ from helpers import sentences, sizes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from transformer_nbdev.arguments import read_settings
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.cli_options import read_settings
 from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.translator import Translator
 
 cases = int(os.environ.get("CASES", 60))
 drawn = settings(max_examples=cases, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))

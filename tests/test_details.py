@@ -12,22 +12,23 @@ import torch
 from helpers import run, sentences, sizes, tiny_model
 
 import transformer_nbdev
-from transformer_nbdev import devices, performance
-from transformer_nbdev.arguments import output_file
 from transformer_nbdev.attention import attention, fused_attention
 from transformer_nbdev.cli import cli
-from transformer_nbdev.corpora import Report, _parse_vector, number_split
+from transformer_nbdev.cli_options import output_file
+from transformer_nbdev.convert.marian import from_marian, to_marian
 from transformer_nbdev.data import Sequences, Tokenizer, _encode
-from transformer_nbdev.diagnoses import _sorted, formula, relation
-from transformer_nbdev.exercises import Exercise, wrong_answers
-from transformer_nbdev.files import Progress, cache_folder, say
-from transformer_nbdev.inference import Translator
-from transformer_nbdev.marian import from_marian, to_marian
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
-from transformer_nbdev.streaming import HubPairs, _read_shard, _write_shard
+from transformer_nbdev.speed import bench as performance
+from transformer_nbdev.speed.streaming import HubPairs, _read_shard, _write_shard
+from transformer_nbdev.tools import devices
+from transformer_nbdev.tools.corpora import Report, _parse_vector, number_split
+from transformer_nbdev.tools.diagnoses import _sorted, formula, relation
+from transformer_nbdev.tools.exercises import Exercise, wrong_answers
+from transformer_nbdev.tools.files import Progress, cache_folder, say
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import TransformerConfig
+from transformer_nbdev.translator import Translator
 
 
 def trainer(folder=None, quiet=True, valid=None, **config) -> Trainer:
@@ -158,7 +159,7 @@ def test_marian_folders_without_some_values(tmp_path):
 
 def test_a_ctranslate2_folder_without_its_longest_text(tmp_path):
     pytest.importorskip("ctranslate2")
-    from transformer_nbdev.serving import CTranslate2Translator, to_ctranslate2
+    from transformer_nbdev.convert.serving import CTranslate2Translator, to_ctranslate2
 
     tokenizer = Tokenizer.train(["one two three"], 280)
     to_ctranslate2(tiny_model(vocab_size=tokenizer.vocab_size), tmp_path / "model", tokenizer)
@@ -172,7 +173,7 @@ def test_a_ctranslate2_folder_without_its_longest_text(tmp_path):
 def test_only_the_last_piece_of_a_path_has_a_head():
     from matplotlib import pyplot as plt
 
-    from transformer_nbdev.drawing import flow
+    from transformer_nbdev.tools.drawing import flow
 
     axes = plt.figure().add_subplot()
     flow(axes, {"a": (0, 0)}, [("a", (1, 0), (1, 1))])

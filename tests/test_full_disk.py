@@ -18,8 +18,8 @@ from helpers import (
 )
 
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
-from transformer_nbdev.inference import Translator
 from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.translator import Translator
 
 
 @contextlib.contextmanager

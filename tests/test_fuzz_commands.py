@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from transformer_nbdev.cli import cli
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.translator import Translator
 
 cases = int(os.environ.get("CASES", 25))
 drawn = settings(max_examples=cases, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))

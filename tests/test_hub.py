@@ -12,11 +12,11 @@ import pytest
 import torch
 from helpers import environment
 
+from transformer_nbdev.convert.serving import model_card
 from transformer_nbdev.data import Tokenizer
-from transformer_nbdev.hub import model_folder, push_folder
-from transformer_nbdev.inference import Translator
-from transformer_nbdev.serving import model_card
+from transformer_nbdev.tools.hub import model_folder, push_folder
 from transformer_nbdev.transformer import Transformer, TransformerConfig
+from transformer_nbdev.translator import Translator
 
 
 class StubHub(BaseHTTPRequestHandler):
@@ -150,7 +150,7 @@ def test_a_model_that_cannot_be_fetched_is_one_sentence(hub, change, name, words
 def test_without_the_right_token_nothing_is_put(hub, tmp_path):
     repos, env = hub
     (tmp_path / "config.json").write_text("{}")
-    program = f"from transformer_nbdev.hub import push_folder; push_folder({str(tmp_path)!r}, 'somebody/numbers')"
+    program = f"from transformer_nbdev.tools.hub import push_folder; push_folder({str(tmp_path)!r}, 'somebody/numbers')"
     last = python(program, {**env, "HF_TOKEN": "hf_wrong"}).stderr.strip().splitlines()[-1]
     assert last.startswith("OSError: could not put somebody/numbers on the Hugging Face") and "hf auth login" in last
     assert not repos

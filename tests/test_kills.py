@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import begin, metrics, same_run, train
 
-from transformer_nbdev.files import find_checkpoints
+from transformer_nbdev.tools.files import find_checkpoints
 from transformer_nbdev.transformer import Transformer
 
 # The linear schedule depends on the whole length of a run, the paper's does not.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from helpers import root
 
-pages = [root / "README.md", *sorted((root / "nbs").glob("[!.]*.ipynb"))]
+pages = [root / "README.md", *sorted((root / "nbs").rglob("[!.]*.ipynb"))]
 
 
 def markdown(path: Path) -> str:

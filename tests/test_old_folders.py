@@ -3,8 +3,8 @@ from pathlib import Path
 
 import torch
 
-from transformer_nbdev.inference import Translator  # noqa: F401  (attaches `generate`)
 from transformer_nbdev.transformer import Transformer
+from transformer_nbdev.translator import Translator  # noqa: F401  (attaches `generate`)
 
 folder = Path(__file__).parent / "old_model"
 src = torch.tensor([[5, 8, 3, 2], [7, 2, 0, 0]])

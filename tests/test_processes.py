@@ -8,7 +8,7 @@ import helpers
 import pytest
 from helpers import begin, cli, contents, metrics, start, train, write_pairs
 
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.translator import Translator
 
 
 def wait_for_first_update(process: subprocess.Popen, out) -> None:

@@ -15,18 +15,20 @@ import pytest
 import torch
 from helpers import cli, environment, run, sentences, tiny_model, train, typed
 
-from transformer_nbdev import devices, engine, files
-from transformer_nbdev.config import TrainingConfig
-from transformer_nbdev.corpora import LengthWarning
 from transformer_nbdev.data import Sequences, TokenBatches
-from transformer_nbdev.decoding import Direct
 from transformer_nbdev.embedding import TokenEmbedding
-from transformer_nbdev.engine import ByteDropout, PiecewiseOutput, accelerate, as_kind, fast_parts, plain
-from transformer_nbdev.inference import Translator, generate
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
+from transformer_nbdev.search import generate
+from transformer_nbdev.speed import parts as engine
+from transformer_nbdev.speed.direct import Direct
+from transformer_nbdev.speed.parts import ByteDropout, PiecewiseOutput, accelerate, as_kind, fast_parts, plain
+from transformer_nbdev.tools import devices, files
+from transformer_nbdev.tools.config import TrainingConfig
+from transformer_nbdev.tools.corpora import LengthWarning
 from transformer_nbdev.training import Trainer, Updater, optimizers
 from transformer_nbdev.transformer import Transformer, TransformerConfig
+from transformer_nbdev.translator import Translator
 
 src = torch.tensor([[5, 8, 3, 9, 2], [7, 4, 2, 0, 0]])
 laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
@@ -110,7 +112,7 @@ def test_the_direct_step_with_few_positions():
 
 @pytest.mark.parametrize("statement", [
     "from transformer_nbdev import Translator; Translator.score, Translator.n_best",
-    "from transformer_nbdev.inference import Translator; Translator.score, Translator.n_best",
+    "from transformer_nbdev.translator import Translator; Translator.score, Translator.n_best",
     "from transformer_nbdev.transformer import Transformer; Transformer.generate",
 ])
 def test_methods_are_there_whatever_else_was_imported(statement):

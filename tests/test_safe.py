@@ -22,10 +22,10 @@ from helpers import (
 )
 
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
-from transformer_nbdev.files import new_folder
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.tools.files import new_folder
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer
+from transformer_nbdev.translator import Translator
 
 
 def small_run(folder: Path | None, callbacks=(), **config) -> Trainer:

@@ -141,7 +141,7 @@ def test_a_converted_folder_has_the_modes_that_the_umask_asks_for(tmp_path, mode
 
 @pytest.mark.parametrize("training", [False, True])
 def test_an_accelerated_model_goes_everywhere(tmp_path, tokenizer, training):
-    from transformer_nbdev.engine import replace, training_parts
+    from transformer_nbdev.speed.parts import replace, training_parts
     torch.manual_seed(1)
     model = Transformer(TransformerConfig(tokenizer.vocab_size, **sizes))
     for p in model.parameters():

@@ -1,139 +1,321 @@
-"Scores of given pairs, n-best lists, forbidden repetitions, tags: what they promise."
-import itertools
-import json
+"Translations do not depend on what else is in the batch, nor on saving and loading."
+import os
+from pathlib import Path
 
 import pytest
 import torch
-from helpers import cli, sentences, tiny_model, train
+from helpers import needs_gpu, refused, sentences, tiny_model
+from torch import Tensor
 
-from transformer_nbdev.corpora import load_pairs
-from transformer_nbdev.search import _ListSearch, forbid_repeats, log_probabilities
+from transformer_nbdev import inference
+from transformer_nbdev.attention import causal_mask
+from transformer_nbdev.data import pad
+from transformer_nbdev.decoder import Decoder, shift_right
+from transformer_nbdev.search import _sampler, beam_search
+from transformer_nbdev.transformer import Transformer
+from transformer_nbdev.translator import Translator
 
-texts = [source for source, _ in sentences(30, seed=7)]
-
-
-def test_a_score_is_that_of_the_search(translator):
-    found, values = translator.translate(texts, return_scores=True)
-    scores = translator.score(list(zip(texts, found)))
-    assert torch.allclose(torch.tensor(scores), torch.tensor(values), atol=1e-4)
-    one_by_one = [translator.score([pair])[0] for pair in zip(texts, found)]
-    assert torch.allclose(torch.tensor(scores), torch.tensor(one_by_one), atol=1e-4)
-    assert translator.score([]) == []
+searches = pytest.mark.parametrize("beam_size", [1, 4])
+unseen = [source for source, _ in sentences(40, seed=9)]
 
 
-def test_probabilities_of_all_targets_sum_to_one():
-    model = tiny_model(vocab_size=6)
-    src = torch.tensor([[3, 4, 2]])
-    total = 0.0
-    for n in range(4):  # all targets of n tokens and the end token; what is longer is missing
-        for ids in itertools.product((0, 1, 3, 4, 5), repeat=n):
-            if 0 not in ids:
-                total += float(log_probabilities(model, src, torch.tensor([[*ids, 2]])).exp())
-    assert 0.3 < total < 1
+@pytest.fixture(scope="module")
+def sources(translator) -> list[Tensor]:
+    "Fifty sources: forty sentences and ten rows of random tokens."
+    torch.manual_seed(1)
+    noise = [torch.randint(3, 280, (n,)) for n in range(1, 41, 4)]
+    return [torch.tensor([*translator.tokenizer.encode(s), 2]) for s in unseen] + noise
 
 
-def test_an_empty_side_is_refused(translator):
-    with pytest.raises(ValueError, match="pair 2 has an empty side"):
-        translator.score([("one", "eins"), ("one", " ")])
+def rows(out: Tensor) -> list[list[int]]:
+    "Each translation up to its end token; nothing but padding may follow."
+    found = []
+    for row in out.tolist():
+        end = row.index(2) + 1 if 2 in row else len(row)
+        assert not any(row[end:]), row
+        found.append(row[:end])
+    return found
 
 
-def test_the_first_of_a_list_is_the_translation(translator):
-    lists = translator.n_best([*texts, ""], 4, beam_size=4)
-    assert lists.pop() == []
-    best, values = translator.translate(texts, return_scores=True, beam_size=4)
-    assert [found[0][0] for found in lists] == best
-    for found, value in zip(lists, values):
-        scores = [score for _, score in found]
-        assert abs(scores[0] - value) < 1e-4 and scores == sorted(scores, reverse=True)
-        assert len({text for text, _ in found}) == len(found) <= 4
-    alone = [translator.n_best([text], 4, beam_size=4)[0] for text in texts]
-    assert [[text for text, _ in found] for found in alone] == [[text for text, _ in found] for found in lists]
+def test_the_model_has_learned_something(translator):
+    pairs = sentences(40, seed=9)
+    found = translator.translate(unseen)
+    right = sum(t == r for t, (_, r) in zip(found, pairs, strict=True))
+    assert right >= 20, f"only {right} of 40 are right: the tests below would mean little"
 
 
-def test_a_list_holds_the_best_of_all(translator):
-    "With a beam as wide as the vocabulary nothing that ends within two tokens can be missed."
-    model = tiny_model(vocab_size=8)
-    src = torch.tensor([[3, 4, 5, 2]])
-    search = _ListSearch(model, src, 2, 0, 8, 0.0, 8, 0)
-    search.run()
-    found = {tuple(i for i in row if i): value for row, value in
-             zip(search.lists[0].tolist(), search.list_scores[0].tolist())}
-    ids = [i for i in range(8) if i not in (0, 1)]
-    every = [(2,), *((a, b) for a in ids if a != 2 for b in ids)]
-    log_p = {}
-    for target in every:
-        logits = model(src, torch.tensor([[1, *target]]))[0].detach().log_softmax(-1)
-        log_p[target] = sum(float(logits[t, i]) for t, i in enumerate(target))
-    best = sorted(every, key=log_p.__getitem__, reverse=True)[:8]
-    assert list(found) == best
-    assert all(abs(found[target] - log_p[target]) < 1e-4 for target in best)
+@searches
+def test_a_translation_does_not_depend_on_its_batch(translator, sources, beam_size):
+    def search(some: list[Tensor], extra: int = 0) -> tuple[list[list[int]], Tensor]:
+        src = torch.nn.functional.pad(pad(some), (0, extra))
+        out, scores = translator.model.generate(
+            src, 24, beam_size=beam_size, return_scores=True
+        )
+        return rows(out), scores
+
+    alone = [search([source]) for source in sources]
+    tokens, scores = [t for (t,), _ in alone], torch.cat([s for _, s in alone])
+    order = torch.randperm(50, generator=torch.Generator().manual_seed(0)).tolist()
+    for size, extra in ((50, 0), (50, 11), (7, 0)):
+        for first in range(0, 50, size):
+            some = order[first : first + size]
+            found, values = search([sources[i] for i in some], extra)
+            assert found == [tokens[i] for i in some]
+            assert (values - scores[some]).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_n_tokens_come_twice(translator, n):
-    model = tiny_model(3, vocab_size=20)
-    src = torch.randint(3, 20, (6, 8), generator=torch.Generator().manual_seed(0))
-
-    def repeats(ids):
-        grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
-        return len(grams) - len(set(grams))
-
-    free, bound = (_ListSearch(model, src, 16, 16, 3, 0.0, 3, x) for x in (0, n))
-    free.run(), bound.run()
-    assert sum(repeats(row) for lists in free.lists.tolist() for row in lists) > 0
-    assert not any(repeats(row) for lists in bound.lists.tolist() for row in lists)
+@torch.no_grad()
+def test_greedy_search_against_whole_forward_passes(translator, sources):
+    model = translator.model
+    for source in sources[::5]:
+        ids = [1]
+        while len(ids) <= 24 and ids[-1] != 2:
+            logits = model(source[None], torch.tensor([ids]))[0, -1]
+            logits[:2] = -torch.inf
+            ids.append(int(logits.argmax()))
+        assert rows(model.generate(source[None], 24)) == [ids[1:]]
 
 
-def test_what_is_forbidden():
-    written = torch.tensor([[5, 6, 5, 6, 7, 5, 6], [3, 3, 3, 3, 3, 3, 4]])
-    none = [set(), set()]
-    cases = {1: [{5, 6, 7}, {3, 4}], 2: [{5, 7}, set()], 3: [{5, 7}, set()], 4: none, 9: none}
-    for n, expected in cases.items():
-        log_p = torch.zeros(2, 9)
-        forbid_repeats(log_p, written, n)
-        assert [set(row.isinf().nonzero()[:, 0].tolist()) for row in log_p] == expected, n
+@searches
+def test_translations_do_not_depend_on_batches_and_order(translator, beam_size):
+    whole = translator.translate(unseen, beam_size=beam_size)
+    assert translator.translate(unseen, max_tokens=40, beam_size=beam_size) == whole
+    assert translator.translate(unseen[::-1], beam_size=beam_size) == whole[::-1]
+    assert [translator.translate([s], beam_size=beam_size)[0] for s in unseen[:8]] == whole[:8]
 
 
-@pytest.mark.parametrize("options", [{"n_best": 0}, {"n_best": 6}, {"no_repeat_ngram": -1}])
-def test_options_out_of_range(translator, options):
-    with pytest.raises(ValueError):
-        translator.n_best(["one"], **options)
+def test_saving_and_loading_changes_nothing(translator, sources, tmp_path):
+    translator.save_pretrained(tmp_path)
+    loaded = Translator.from_pretrained(tmp_path)
+    src, tgt = pad(sources), pad([source[:9] for source in sources])
+    with torch.no_grad():
+        assert torch.equal(loaded.model(src, tgt), translator.model(src, tgt))
+    assert loaded.translate(unseen, beam_size=4) == translator.translate(unseen, beam_size=4)
+    assert not loaded.model.training and loaded.model.config == translator.model.config
+    loaded.save_pretrained(tmp_path / "again")
+    for path in (tmp_path / "again").iterdir():
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes()
 
 
-def test_several_target_languages(command, tmp_path):
-    pairs, report = load_pairs(None, "val", "en", "de,ko")
-    assert report.read == len(pairs) == 400
-    assert [p for p in load_pairs(None, "val", "en", "ko", tags=True)[0]] == pairs[200:]
-    folder = tmp_path / "pairs"
-    folder.mkdir()
-    for split in ("train", "val", "test"):
-        some = pairs[:20] if split == "train" else pairs[20:24]
-        (folder / f"{split}.en").write_text("".join(s.partition(" ")[2] + "\n" for s, _ in some))
-        for language in ("de", "ko"):
-            (folder / f"{split}.{language}").write_text("".join(t + "\n" for _, t in some), encoding="utf-8")
-    out = tmp_path / "run"
-    done = command(*train(folder, out, "--tgt", "de,ko", "--steps=3")[len(cli) :])
-    assert done.returncode == 0 and "40 sentence pairs" in done.stderr, done.stderr
-    done = command("evaluate", "--model", out, "--tgt", "ko", "--device", "cpu", "--beam-size", "1")
-    assert done.returncode == 0 and json.loads(done.stdout)["sentences"] == 4, done.stderr
+@searches
+def test_empty_texts_stay_empty_and_in_place(translator, beam_size):
+    one, two = translator.translate(["one two", "four"], beam_size=beam_size)
+    texts = ["", "one two", "  ", "\n", "four", "\t", "\u3000"]
+    found, scores = translator.translate(texts, return_scores=True, beam_size=beam_size)
+    assert found == ["", one, "", "", two, "", ""]
+    assert [s == 0 for s in scores] == [True, False, True, True, False, True, True]
+    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
 
 
-def test_the_commands(command, trained):
-    base = ["--model", trained, "--device", "cpu", "--precision", "fp32"]
-    lines = "".join(f"{text}\n" for text in texts[:5])
-    done = command("translate", *base, "--scores", "--beam-size", "1", stdin=lines)
-    assert done.returncode == 0, done.stderr
-    values, found = zip(*(line.split("\t") for line in done.stdout.splitlines()))
-    given = "\n".join(f"{s}\t{t}" for s, t in zip(texts, found)) + "\n\n"
-    done = command("score", *base, stdin=given)
-    scores = done.stdout.split("\n")
-    assert done.returncode == 0 and scores[5:] == ["", ""], done.stderr
-    assert all(abs(float(a) - float(b)) < 1e-3 for a, b in zip(values, scores[:5]))
-    done = command("score", *base, stdin="one\teins\none eins\n")
-    assert done.returncode == 1 and "standard input:2: expected source, tab, target" in done.stderr and not done.stdout
-    done = command("translate", *base, "--n-best", "3", stdin=lines + "\n")
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert done.returncode == 0 and [row[0] for row in rows] == sorted(row[0] for row in rows) and len(rows) > 10
-    assert rows[-1] == ["6", "0.0000", ""]
-    done = command("translate", *base, "--no-repeat-ngram", "1", stdin="one one one one\n")
-    assert done.returncode == 0 and done.stdout.count("eins") == 1
+def test_any_iterable_of_texts(translator):
+    expected = translator.translate(["one", "two"])
+    assert translator.translate(("one", "two")) == expected
+    assert translator.translate(text for text in ("one", "two")) == expected
+
+
+@pytest.mark.parametrize("text", ["<pad> <eos> <bos>", "\0", "🜁" * 9, "e\u0301", "x" * 60])
+def test_strange_texts(translator, text):
+    found = translator.translate([text, "four"])
+    assert isinstance(found[0], str) and found[1] == translator.translate(["four"])[0] != ""
+
+
+src = torch.tensor([[3, 4, 5, 2, 0], [6, 7, 8, 9, 2], [5, 2, 0, 0, 0]])
+
+
+def written(model: Transformer, rows: Tensor, sentence_of_row: list[int]) -> Tensor:
+    "Logits of every position of `rows` `(R, T)` by teacher forcing, each row with its own source."
+    return model(src[sentence_of_row], rows)
+
+
+@searches
+def test_a_search_in_training_mode_switches_dropout_off_and_on(beam_size):
+    model = tiny_model(dropout=0.5)
+    expected, scores = model.generate(src, 6, beam_size=beam_size, return_scores=True)
+    model.train()
+    for _ in range(3):
+        found = model.generate(src, 6, beam_size=beam_size, return_scores=True)
+        assert torch.equal(found[0], expected) and torch.equal(found[1], scores)
+        found = beam_search(model, src, 4, 6)
+        assert torch.equal(found[1], beam_search(tiny_model(dropout=0.5), src, 4, 6)[1])
+        assert model.training and model.decoder.layers[0].residual1.dropout.training
+    with refused(ValueError, "src"):
+        beam_search(model, src[:0], 2)
+    assert model.training  # after an error, too
+
+
+def test_beam_search_refuses_what_generate_refuses():
+    model = tiny_model()
+    for options, *words in (
+        (dict(max_new_tokens=0), "max_new_tokens", 0),
+        (dict(max_new_tokens=65), "max_new_tokens", 64, 65),
+        (dict(max_new_tokens=torch.tensor([3, 4])), "max_new_tokens", "(2,)"),
+        (dict(max_new_tokens=torch.tensor([3, 0, 4])), "max_new_tokens"),
+        (dict(max_new_tokens=3, min_new_tokens=4), "min_new_tokens", 4),
+        (dict(beam_size=0), "beam_size", 0),
+        (dict(beam_size=-1), "beam_size", -1),
+        (dict(length_penalty=float("nan")), "length_penalty", "nan"),
+        (dict(length_penalty=float("-inf")), "length_penalty", "-inf"),
+        (dict(length_penalty=1000.0), "length_penalty", 1000),
+    ):
+        with refused(ValueError, *words):
+            beam_search(model, src, **options)
+
+
+@torch.no_grad()
+def test_hypotheses_read_the_memory_of_their_own_sentence():
+    model, of_row = tiny_model().double(), [0, 0, 1, 1, 2, 2]
+    rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
+    state = model.start(src, 4)
+    found = torch.stack([model.step(rows[:, t], state) for t in range(4)], 1)
+    expected = written(model, rows, of_row)
+    assert (found - expected).abs().max() < 1e-10
+    assert (found - written(model, rows, [0, 1, 2, 0, 1, 2])).abs().max() > 1e-3
+    layer, memory = model.decoder.layers[0], model.encode(src)
+    with refused(ValueError, 5, 3):
+        layer.read_memory(torch.zeros(5, 1, 16).double(), memory, None)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sentences", [[1, 2], [2, 0], [1]])
+def test_select_moves_pasts_memories_and_masks_together(sentences):
+    model = tiny_model().double()
+    rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
+    state = model.start(src, 4)
+    for t in range(3):
+        model.step(rows[:, t], state)
+    kept = [2 * s + k for s in sentences for k in (1, 1)]  # both continue the second hypothesis
+    state.select(torch.tensor(kept), torch.tensor(sentences))
+    past = torch.cat([rows[kept, :3], rows[: len(kept), 3:]], 1)
+    found = model.step(past[:, 3], state)
+    expected = written(model, past, [s for s in sentences for _ in (0, 1)])[:, 3]
+    assert (found - expected).abs().max() < 1e-10
+    assert state.memory_mask.shape[0] == len(sentences)
+
+
+@torch.no_grad()
+def test_several_positions_at_once_enter_the_cache_causally():
+    torch.manual_seed(0)
+    decoder, x, memory = Decoder(2, 16, 4, 32).eval(), torch.randn(2, 7, 16), torch.randn(2, 5, 16)
+    state = decoder.start(memory, None, 7)
+    found = torch.cat([decoder.step(part, state) for part in x.split([3, 1, 3], 1)], 1)
+    assert (found - decoder(x, memory)).abs().max() < 1e-5
+
+
+def test_what_a_decoder_refuses():
+    decoder, x, memory = Decoder(1, 16, 4, 32).eval(), torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+    full = decoder.start(memory, None, max_len=1)
+    decoder.step(x[:, :1], full)
+    for attempt, *words in (
+        (lambda: shift_right(torch.tensor([3, 4, 5])), "ids", "(3,)"),
+        (lambda: decoder(torch.randn(2, 5, 12), memory), 16, 12),
+        (lambda: decoder(torch.randn(5, 4, 16), memory), 5, 2),
+        (lambda: decoder(x, memory, causal_mask(5)), "mask", "(5, 5)"),
+        (lambda: decoder.step(x[:, 1:2], full), "max_len"),
+    ):
+        with refused((ValueError,), *words):
+            attempt()
+
+
+@searches
+def test_extremes(beam_size):
+    model = tiny_model()
+    greedy = model.generate(src, 5)
+    for temperature in (1e-30, 1e-320):
+        assert torch.equal(model.generate(src, 5, do_sample=True, temperature=temperature), greedy)
+    out, scores = model.generate(src, 1, beam_size=beam_size, return_scores=True)
+    assert out.shape == (3, 1) and scores.isfinite().all()
+
+
+@needs_gpu
+@searches
+def test_the_gpu_translates_like_the_cpu(trained, translator, beam_size):
+    gpu = Translator.from_pretrained(trained, "cuda")
+    found = gpu.translate(unseen, beam_size=beam_size)
+    expected = translator.translate(unseen, beam_size=beam_size)
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 39
+
+
+def test_a_translation_may_be_twice_as_long_as_its_source_and_32_more(translator, monkeypatch):
+    texts, seen, generate = ["one", "one two three four one two three"], [], inference.generate
+
+    def watched(model, src, **options):
+        seen.extend(options["max_new_tokens"].tolist())
+        return generate(model, src, **options)
+
+    monkeypatch.setattr(inference, "generate", watched)
+    translator.translate(texts)
+    lengths = [len(translator.tokenizer.encode(text)) + 1 for text in texts]
+    longest = translator.model.config.max_len
+    assert sorted(seen) == sorted(min(longest, 2 * n + 32) for n in lengths)
+    assert min(seen) < longest, "the limit is that of the model: the formula was not tried"
+
+
+@searches
+def test_no_end_before_min_new_tokens_and_force_end_at_the_limit(beam_size):
+    model = tiny_model()
+    model.output.bias = torch.nn.Parameter(8.0 * (torch.arange(20) == 2).float())  # the end is likely
+    for options in (dict(beam_size=beam_size), dict(do_sample=True)):
+        lengths = [min(map(len, rows(model.generate(src, 12, least, **options)))) for least in (0, 7)]
+        assert lengths[0] < 8 <= lengths[1]
+    forced = tiny_model()
+    forced.config.force_end = True
+    out = forced.generate(src, 3, min_new_tokens=2, beam_size=beam_size)
+    assert (out[:, :2] > 2).all() and (out[:, 2] == 2).all()
+
+
+def test_draws_follow_the_formulas():
+    p = torch.tensor([0.1, 0.5, 0.15, 0.25])
+    for knobs, expected in (
+        (dict(), p),
+        (dict(temperature=0.5), p**2 / (p**2).sum()),
+        (dict(temperature=2.0), p.sqrt() / p.sqrt().sum()),
+        (dict(top_k=2), torch.tensor([0, 2 / 3, 0, 1 / 3])),
+        (dict(top_p=0.8), torch.tensor([0, 0.5, 0.15, 0.25]) / 0.9),
+    ):
+        choose = _sampler(**knobs, generator=torch.Generator().manual_seed(0))
+        drawn = choose(p.log().expand(20_000, -1)).bincount(minlength=4) / 20_000
+        assert (drawn - expected).abs().max() < 0.015 and not drawn[expected == 0].any(), knobs
+
+
+def test_scores_are_those_of_teacher_forcing():
+    model = tiny_model().double()
+    for options in (dict(), dict(beam_size=5), dict(do_sample=True, temperature=1.5)):
+        out, scores = model.generate(src, 12, return_scores=True, **options)
+        with torch.no_grad():
+            logits = model(src, shift_right(out)).transpose(1, 2)
+        log_p = -torch.nn.functional.cross_entropy(logits, out, ignore_index=0, reduction="none").sum(1)
+        alpha = model.config.length_penalty if "beam_size" in options else 0.0
+        expected = log_p / ((5 + (out != 0).sum(1).double()) / 6) ** alpha
+        torch.testing.assert_close(scores, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_beam_of_one_without_length_penalty_is_greedy_search():
+    for seed in range(6):
+        model = tiny_model(seed).double()
+        greedy, log_p = model.generate(src, 12, return_scores=True)
+        beam, scores = beam_search(model, src, 1, 12, length_penalty=0.0)
+        assert torch.equal(greedy, beam)
+        torch.testing.assert_close(log_p, scores)
+
+
+def test_four_threads_may_share_a_translator(translator):
+    from concurrent.futures import ThreadPoolExecutor
+
+    wanted = translator.translate(unseen, beam_size=3)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: translator.translate(unseen, beam_size=3), range(40)))
+    assert all(one == wanted for one in found)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells a process its memory there")
+def test_memory_does_not_grow_with_translations(translator):
+    "MANY=5000 for as many; after the first tenth nothing is added but a few megabytes of the allocator's."
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    many = int(os.environ.get("MANY", 400))
+    for i in range(many):
+        if i == many // 10:
+            before = resident()
+        translator.translate([unseen[i % 40]], beam_size=1 + i % 4)
+    assert resident() - before < 30e6

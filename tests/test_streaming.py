@@ -8,9 +8,17 @@ import pytest
 import torch
 from helpers import checkpoint, cli, same_run, train, write_pairs
 
-from transformer_nbdev.corpora import number_pairs, read_lines
 from transformer_nbdev.data import Tokenizer
-from transformer_nbdev.streaming import Corpus, Lines, MemoryPairs, StreamBatches, TextPairs, is_large, open_corpus
+from transformer_nbdev.speed.streaming import (
+    Corpus,
+    Lines,
+    MemoryPairs,
+    StreamBatches,
+    TextPairs,
+    is_large,
+    open_corpus,
+)
+from transformer_nbdev.tools.corpora import number_pairs, read_lines
 
 pairs = number_pairs(range(1, 400))
 tokenizer = Tokenizer.train((text for pair in pairs for text in pair), 300)

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 from helpers import cli, environment, refused, run
 
-from transformer_nbdev.corpora import cut_words
 from transformer_nbdev.data import Tokenizer
+from transformer_nbdev.tools.corpora import cut_words
 
 
 def closed(saved, number: int, *words: str) -> subprocess.CompletedProcess:
@@ -38,7 +38,7 @@ def test_an_empty_folder_name_is_refused(tmp_path):
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
 def test_half_a_character_is_refused(saved, text):
     with refused((ValueError, TypeError), "text 1"):
-        from transformer_nbdev.inference import Translator
+        from transformer_nbdev.translator import Translator
 
         Translator.from_pretrained(saved).translate([text])
 

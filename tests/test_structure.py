@@ -12,22 +12,24 @@ from helpers import package, root, run
 
 import transformer_nbdev
 
-notebooks = sorted((root / "nbs").glob("[!.]*.ipynb"))
-modules = sorted(p for p in package.glob("*.py") if p.name not in ("_modidx.py", "__main__.py"))
+notebooks = sorted(p for p in (root / "nbs").rglob("[!.]*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+modules = sorted(p for p in package.rglob("*.py") if p.name not in ("_modidx.py", "__main__.py"))
+modules = [path for path in modules if path.name != "__init__.py" or path.parent == package]
+
+
+def name_of(path: Path) -> str:
+    "A module's name inside the package: `attention`, `tools.files`."
+    return ".".join(path.relative_to(package).with_suffix("").parts)
+
+
 each_notebook = pytest.mark.parametrize("path", notebooks, ids=lambda p: p.stem)
-each_module = pytest.mark.parametrize("path", modules, ids=lambda p: p.stem)
+each_module = pytest.mark.parametrize("path", modules, ids=name_of)
 
 
 def cells(path: Path, kind: str) -> list[dict]:
     "The cells of one kind in a notebook."
     content = json.loads(path.read_text(encoding="utf-8"))
     return [cell for cell in content["cells"] if cell["cell_type"] == kind]
-
-
-def place(path: Path) -> tuple[int, str]:
-    "Where a notebook stands: tools (letters), then the numbers in the order of their names, the index last."
-    floor = 0 if re.match(r"[A-Z]_", path.name) else 1 if path.name[0].isdigit() else 2
-    return floor, path.name
 
 
 def code(path: Path) -> str:
@@ -50,64 +52,71 @@ def homes() -> dict[str, str]:
     "The module that each name of the package's face comes from."
     tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
     return {
-        alias.name: node.module.split(".")[-1]
+        alias.name: node.module.removeprefix("transformer_nbdev.")
         for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("transformer_nbdev.")
         for alias in node.names
     }
 
 
-def own_imports(tree: ast.AST) -> set[str]:
-    "The modules of this package that the code imports, at its top or in a function."
-    found, home = set(), homes()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [a.name for a in node.names if a.name.split(".")[0] == "transformer_nbdev"]
-        elif isinstance(node, ast.ImportFrom):
-            name = "." * node.level + (node.module or "")
-            name = re.sub(r"^\.", "transformer_nbdev.", name).rstrip(".")
-            names = [name] if name.split(".")[0] == "transformer_nbdev" else []
-            if name == "transformer_nbdev":
-                names = [f"{name}.{home.get(a.name, a.name)}" for a in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] if "." in name else "the whole package" for name in names}
-    return found
-
-
-# Methods of one line that call a function taught later, and import it when they are called.
+# From the ground up. Each room imports its own modules and those of the rooms before it.
+rooms = ["tools", "course", "speed", "convert", "cli"]
+# Methods of one line that call a function of a later room, and import it when they are called.
 forwarded = {
-    "09_transformer": {"inference"}, "11_training": {"muon"},
-    "12_inference": {"search", "marian", "export", "serving"},
+    "training": {"speed.muon"}, "translator": {"convert.marian", "convert.onnx", "convert.serving"},
 }
 
 
-@each_notebook
-def test_arrows_of_import_go_down(path):
-    "A notebook imports tools and smaller numbers, a tool only earlier tools; so there is no cycle either."
-    made_by = makers()
-    above = {m for m in own_imports(ast.parse(code(path))) if m in made_by and place(made_by[m]) >= place(path)}
-    above -= forwarded.get(path.stem, set())
-    assert not above, f"{path.name} imports {above}, made by itself or above it"
-    if place(path)[0] == 0:
-        numbered = {m for m in own_imports(ast.parse(code(path))) if place(made_by[m])[0]}
-        assert not numbered, f"the tool {path.name} imports {numbered}"
-    whole = "the whole package" in own_imports(ast.parse(code(path)))
-    assert not whole or place(path) > place(made_by["performance"]), f"{path.name} imports the whole package"
+def room(name: str) -> str:
+    "The room of a module."
+    first = name.partition(".")[0]
+    return "cli" if name.startswith("cli") else first if "." in name else "course"
+
+
+def own_imports(path: Path, at_top: bool = False) -> set[str]:
+    "The modules of this package that a module imports, anywhere or only when it is imported itself."
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    own, parts, names = {name_of(p) for p in modules}, path.relative_to(package).parts[:-1], set()
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.If) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not (at_top and id(node) in inside):
+            base = list(parts[: len(parts) - node.level + 1]) if node.level else ["transformer_nbdev"]
+            base = base[1:] if base[:1] == ["transformer_nbdev"] else base
+            module = (node.module or "").removeprefix("transformer_nbdev").lstrip(".")
+            if node.level or (node.module or "").startswith("transformer_nbdev"):
+                dotted = ".".join([*base, *([module] if module else [])])
+                names |= {dotted} if dotted in own else {f"{dotted}.{a.name}".lstrip(".") for a in node.names}
+    return names & own
+
+
+@each_module
+def test_imports_point_one_way(path):
+    name = name_of(path)
+    if name == "__init__":
+        return
+    floor, allowed = rooms.index(room(name)), forwarded.get(name, set())
+    above = {m for m in own_imports(path) if rooms.index(room(m)) > floor} - allowed
+    assert not above, f"{name} imports {above}, which stand above it"
+
+
+def test_no_module_needs_itself():
+    needs = {name_of(path): own_imports(path, at_top=True) for path in modules if name_of(path) != "__init__"}
+    while free := {name for name, needed in needs.items() if not needed}:
+        needs = {name: needed - free for name, needed in needs.items() if name not in free}
+    assert not needs, f"a circle of imports: {needs}"
 
 
 def test_every_module_comes_from_a_notebook():
-    names = {path.stem for path in modules} - {"__init__"}
-    assert names == set(makers())
+    assert {name_of(path) for path in modules} - {"__init__"} == set(makers())
 
 
 course = [
     "embedding", "positional_encoding", "attention", "multi_head", "encoder", "decoder", "output_loss", "optimisation",
-    "transformer", "data", "training", "inference", "classification",
+    "transformer", "data", "training", "search", "classification",
 ]
 
 
 def test_modules_are_short_and_the_course_is():
-    lines = {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in modules}
+    lines = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules}
     assert {name: n for name, n in lines.items() if n > 400} == {}
     assert sum(lines[name] for name in course) <= 2500
 
@@ -129,7 +138,7 @@ def test_the_course_is_plain(name):
 
 
 def test_exercises_need_no_torch_and_no_pictures():
-    program = "import sys, transformer_nbdev.exercises; print({'torch', 'matplotlib'} & set(sys.modules))"
+    program = "import sys, transformer_nbdev.tools.exercises; print({'torch', 'matplotlib'} & set(sys.modules))"
     assert run(sys.executable, "-c", program).stdout.strip() == "set()"
 
 
@@ -187,7 +196,7 @@ def test_the_face_of_the_package():
     assert [n for n in names if not hasattr(transformer_nbdev, n)] == []
     assert set(homes()) == set(names), "imported in __init__.py and listed in __all__ differ"
     for path in [path for path in modules if path.stem != "__init__"]:
-        module = importlib.import_module(f"transformer_nbdev.{path.stem}")
+        module = importlib.import_module(f"transformer_nbdev.{name_of(path)}")
         missing = [name for name in getattr(module, "__all__", []) if not hasattr(module, name)]
         assert not missing, f"{path.name} promises {missing}"
 
@@ -199,7 +208,7 @@ def test_py_typed_is_there():
 def test_every_module_can_be_imported_first():
     program = f"""
 import importlib, sys, types
-for name in {[path.stem for path in modules if path.stem != "__init__"]}:
+for name in {[name_of(path) for path in modules if path.stem != "__init__"]}:
     for old in [m for m in sys.modules if m.split(".")[0] == "transformer_nbdev"]:
         del sys.modules[old]
     stub = sys.modules["transformer_nbdev"] = types.ModuleType("transformer_nbdev")
@@ -215,7 +224,7 @@ def test_importing_changes_no_environment_variable():
 import os
 before = dict(os.environ)
 import importlib
-for name in {[path.stem for path in modules if not path.stem.startswith("__")]}:
+for name in {[name_of(path) for path in modules if path.stem != "__init__"]}:
     importlib.import_module("transformer_nbdev." + name)
 print({{name for name in os.environ if os.environ[name] != before.get(name) and not name.startswith("KMP_")}})
 """

@@ -21,11 +21,11 @@ from helpers import (
     train,
 )
 
-from transformer_nbdev import runs
 from transformer_nbdev.data import Batch, TokenBatches, Tokenizer, encode_pairs
-from transformer_nbdev.inference import Translator
+from transformer_nbdev.tools import callbacks as runs
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer
+from transformer_nbdev.translator import Translator
 
 
 class Killed(BaseException):

@@ -11,16 +11,17 @@ if TYPE_CHECKING:  # at run time a name's module is imported when the name is fi
     from transformer_nbdev.decoder import Decoder, DecoderLayer
     from transformer_nbdev.embedding import TokenEmbedding
     from transformer_nbdev.encoder import Encoder, EncoderLayer, FeedForward
-    from transformer_nbdev.inference import Translator, beam_search, generate
-    from transformer_nbdev.interop import from_torch, to_torch
-    from transformer_nbdev.marian import from_marian, to_marian
+    from transformer_nbdev.search import beam_search, generate
+    from transformer_nbdev.translator import Translator
+    from transformer_nbdev.convert.torch_nn import from_torch, to_torch
+    from transformer_nbdev.convert.marian import from_marian, to_marian
     from transformer_nbdev.multi_head import MultiHeadAttention
-    from transformer_nbdev.muon import Muon
+    from transformer_nbdev.speed.muon import Muon
     from transformer_nbdev.output_loss import smoothed_cross_entropy
-    from transformer_nbdev.engine import accelerate, plain
+    from transformer_nbdev.speed.parts import accelerate, plain
     from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
-    from transformer_nbdev.decoding import Direct
-    from transformer_nbdev.serving import CTranslate2Translator, convert, to_ctranslate2
+    from transformer_nbdev.speed.direct import Direct
+    from transformer_nbdev.convert.serving import CTranslate2Translator, convert, to_ctranslate2
     from transformer_nbdev.training import Trainer, TrainingConfig
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -31,16 +32,17 @@ _home = {
     "decoder": ["Decoder", "DecoderLayer"],
     "embedding": ["TokenEmbedding"],
     "encoder": ["Encoder", "EncoderLayer", "FeedForward"],
-    "inference": ["Translator", "beam_search", "generate"],
-    "interop": ["from_torch", "to_torch"],
-    "marian": ["from_marian", "to_marian"],
+    "search": ["beam_search", "generate"],
+    "translator": ["Translator"],
+    "convert.torch_nn": ["from_torch", "to_torch"],
+    "convert.marian": ["from_marian", "to_marian"],
     "multi_head": ["MultiHeadAttention"],
-    "muon": ["Muon"],
+    "speed.muon": ["Muon"],
     "output_loss": ["smoothed_cross_entropy"],
-    "engine": ["accelerate", "plain"],
+    "speed.parts": ["accelerate", "plain"],
     "positional_encoding": ["PositionalEncoding", "sinusoidal_encoding"],
-    "decoding": ["Direct"],
-    "serving": ["CTranslate2Translator", "convert", "to_ctranslate2"],
+    "speed.direct": ["Direct"],
+    "convert.serving": ["CTranslate2Translator", "convert", "to_ctranslate2"],
     "training": ["Trainer", "TrainingConfig"],
     "transformer": ["Transformer", "TransformerConfig"],
 }
@@ -48,7 +50,7 @@ __all__ = sorted(name for names in _home.values() for name in names)
 
 
 def __getattr__(name: str) -> object:
-    "A public name, from its module (PEP 562). All of them are loaded at once: some classes are completed later."
+    "A public name, from its module (PEP 562). All at once: the module `attention` would hide its function."
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module, names in _home.items():

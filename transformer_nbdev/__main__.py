@@ -7,7 +7,7 @@ def main() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # threads that wait for each other sleep soon: 16_performance
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16384")  # kernels are kept: E_devices
     from .cli import main as run
-    from .devices import keep_memory
+    from .tools.devices import keep_memory
 
     keep_memory()
     run()

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .corpora import Pairs, Report, cut_words
-from .files import read_json
-from .manifests import check_listed, write_listed
+from .tools.corpora import Pairs, Report, cut_words
+from .tools.files import read_json
+from .tools.manifests import check_listed, write_listed
 
 if TYPE_CHECKING:  # imported where it is used: it takes a moment
     import tokenizers

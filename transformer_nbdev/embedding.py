@@ -129,7 +129,7 @@ def load_vectors(
     words keep their rows, the padding row stays zero. `freeze` stops training of the whole table.
     ValueError if the file has another d; of a word that occurs twice the first vector is taken.
     """
-    from transformer_nbdev.corpora import read_vectors
+    from transformer_nbdev.tools.corpora import read_vectors
 
     words, vectors = read_vectors(path, only=ids_of)
     if vectors.shape[1] != embedding.d_model:

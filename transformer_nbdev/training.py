@@ -19,17 +19,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .config import TrainingConfig, run_progress
-from .corpora import Pairs, Report
+from .tools.config import TrainingConfig, run_progress
+from .tools.corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
-from .devices import agree, bf16_pays, everywhere, pick_device, random_state
-from .devices import set_random_state, shared_loss, start_processes, together
-from .files import append_record, find_checkpoints, owned, read_records, say
-from .files import writable_folder, write_atomically, write_checkpoint
+from .tools.devices import agree, bf16_pays, everywhere, pick_device, random_state
+from .tools.devices import set_random_state, shared_loss, start_processes, together
+from .tools.files import append_record, find_checkpoints, owned, read_records, say
+from .tools.files import writable_folder, write_atomically, write_checkpoint
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
-from .runs import Bar, Checkpoint, Learning, Log, NotFiniteError, Patience, State, StopOnSignal
-from .runs import Validate, best_step, finish_run
+from .tools.callbacks import Bar, Checkpoint, Learning, Log, NotFiniteError, Patience, State
+from .tools.callbacks import StopOnSignal, Validate, best_step, finish_run
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #544e788d
@@ -51,15 +51,14 @@ def _scheduled_rate(config: TrainingConfig, d_model: int, step: int, progress: f
 def _make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     "AdamW, Adam or Muon with the config's constants; the learning rate is set before each update."
     if config.optimizer == "muon":
-        from transformer_nbdev.muon import make_muon
+        from transformer_nbdev.speed.muon import make_muon
         return make_muon(model, config)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     groups = parameter_groups(model, config.weight_decay if config.optimizer == "adamw" else 0.0)
     return kind(groups, config.lr, (config.beta1, config.beta2), config.eps, fused=True)
 
 
-# By the name in the config. Add your own: a function of model and config that returns an optimizer.
-optimizers = dict.fromkeys(("adamw", "adam", "muon"), _make_optimizer)
+optimizers = dict.fromkeys(("adamw", "adam", "muon"), _make_optimizer)  # by the name in the config; add your own
 
 # %% ../nbs/11_training.ipynb #59f5d34e
 class Updater:

@@ -19,11 +19,11 @@ from .attention import padding_mask
 from .decoder import Decoder, DecoderState, shift_right
 from .embedding import TokenEmbedding
 from .encoder import Encoder, activations
-from .files import read_json, writable_folder
-from .manifests import check_listed, read_fields, write_listed
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection
 from .positional_encoding import PositionalEncoding
+from .tools.files import read_json, writable_folder
+from .tools.manifests import check_listed, read_fields, write_listed
 
 # %% ../nbs/09_transformer.ipynb #768969f3
 def _check_config(c: "TransformerConfig") -> None:
@@ -178,8 +178,8 @@ class Transformer(nn.Module):
         return self.output(self.decoder.step(x, state))[:, 0]
 
     def generate(self, src: Tensor, *args: Any, **options: Any) -> Any:
-        "Translate source ids `(B, S)`: see `inference.generate`, which does the work and lists the options."
-        from .inference import generate
+        "Translate source ids `(B, S)`: see `search.generate`, which does the work and lists the options."
+        from transformer_nbdev.search import generate
 
         return generate(self, src, *args, **options)
 
