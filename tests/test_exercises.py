@@ -172,7 +172,10 @@ def test_the_proof_is_the_last_cell_and_out_of_sight(path):
     assert sum("check_solutions(" in "".join(cell["source"]) for cell in cells) == 1
 
 
-@pytest.mark.parametrize("path", [p for p in sorted((root / "nbs").rglob("[!.]*.ipynb")) if p.stem != "index"], ids=lambda p: p.stem)
+every = [path for path in sorted((root / "nbs").rglob("[!.]*.ipynb")) if path.stem != "index"]
+
+
+@pytest.mark.parametrize("path", every, ids=lambda p: p.stem)
 def test_a_notebook_begins_with_its_title_and_folds_the_machinery(path):
     title, *cells = notebook_cells(path)
     assert title["cell_type"] == "markdown" and "".join(title["source"]).startswith("# ")
