@@ -76,8 +76,8 @@ def test_plain_zipped_and_tabbed_files_train_the_same_model(command, tmp_path):
         assert "60 sentence pairs" in done.stderr and f"--model {out}" in done.stderr
         names = {path.name for path in out.iterdir()}
         assert names == {
-            "checkpoints", "config.json", "loss.png", "manifest.json", "metrics.jsonl", "model.safetensors",
-            "settings.json", "tokenizer.json",
+            "checkpoints", "config.json", "generation_config.json", "loss.png", "manifest.json", "metrics.jsonl",
+            "model.safetensors", "settings.json", "tokenizer.json",
         }
         results.append([(out / n).read_bytes() for n in ("model.safetensors", "tokenizer.json")])
         records = [json.loads(x) for x in (out / "metrics.jsonl").read_text().splitlines()]

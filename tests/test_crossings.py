@@ -144,7 +144,7 @@ def logged(name: str) -> list[float]:
 
 def length_penalty_of(folder: Path) -> float:
     "The one that beam search uses if it is told no other."
-    return json.loads((folder / "config.json").read_text())["length_penalty"]
+    return json.loads((folder / "generation_config.json").read_text())["length_penalty"]
 
 
 def check_left_out(row: dict[str, str], translator: Translator, stderr: str) -> list[tuple[str, str]]:

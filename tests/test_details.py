@@ -147,14 +147,16 @@ def test_defaults_are_the_papers_and_the_documented_ones():
 
 
 def test_marian_folders_without_some_values(tmp_path):
-    to_marian(tiny_model(force_end=True, output_bias=True), tmp_path / "model")
+    model = tiny_model(output_bias=True)
+    model.generation.force_end = True
+    to_marian(model, tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     values = json.loads(path.read_text())
     for name in ("dropout", "forced_eos_token_id"):  # newer folders have the second in generation_config.json
         values.pop(name, None)
     path.write_text(json.dumps(values))
-    config = from_marian(tmp_path / "model").config
-    assert config.dropout == 0.1 and config.force_end
+    found = from_marian(tmp_path / "model")
+    assert found.config.dropout == 0.1 and found.generation.force_end
 
 
 def test_a_ctranslate2_folder_without_its_longest_text(tmp_path):

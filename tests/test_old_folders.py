@@ -1,10 +1,11 @@
 "A model folder written by an earlier version loads, and computes what it computed then."
+import json
 from pathlib import Path
 
 import torch
+from helpers import tiny_model
 
 from transformer_nbdev.transformer import Transformer
-from transformer_nbdev.translator import Translator  # noqa: F401  (attaches `generate`)
 
 folder = Path(__file__).parent / "old_model"
 src = torch.tensor([[5, 8, 3, 2], [7, 2, 0, 0]])
@@ -24,3 +25,16 @@ def test_logits():
 def test_decoding():
     found = Transformer.from_pretrained(folder).generate(src, max_new_tokens=6, beam_size=3)
     assert found.tolist() == [[13, 16, 13, 16, 13, 16]] * 2
+
+
+def test_settings_of_a_search_that_stood_in_the_models_config(tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    for name in ("generation_config.json", "manifest.json"):
+        (tmp_path / name).unlink()
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "length_penalty": 1.2, "force_end": True}))
+    model = Transformer.from_pretrained(tmp_path)
+    assert (model.generation.length_penalty, model.generation.force_end) == (1.2, True)
+    model.save_pretrained(tmp_path)
+    assert "length_penalty" not in json.loads(path.read_text())
+    assert Transformer.from_pretrained(tmp_path).generation == model.generation

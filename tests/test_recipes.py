@@ -13,7 +13,7 @@ from torch import nn
 from transformer_nbdev.speed.muon import Muon, muon_groups, orthogonalise
 from transformer_nbdev.speed.recipes import RisingDropout, recipe, tune_length_penalty
 from transformer_nbdev.tools.config import TrainingConfig
-from transformer_nbdev.transformer import Transformer, TransformerConfig
+from transformer_nbdev.transformer import GenerationConfig, Transformer, TransformerConfig
 from transformer_nbdev.translator import Translator
 
 
@@ -105,9 +105,9 @@ def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypat
     write = lambda self, texts, length_penalty, **_: [written[length_penalty]] * len(texts)
     monkeypatch.setattr(Translator, "translate", write)
     found = tune_length_penalty(translator, pairs, penalties=(0.6, 1.0, 1.4))
-    assert found == {0.6: 1, 1.0: 3, 1.4: 2} and translator.model.config.length_penalty == 1.0
+    assert found == {0.6: 1, 1.0: 3, 1.4: 2} and translator.model.generation.length_penalty == 1.0
     translator.model.save_pretrained(tmp_path)
-    assert Transformer.from_pretrained(tmp_path).config.length_penalty == 1.0
+    assert Transformer.from_pretrained(tmp_path).generation.length_penalty == 1.0
     written[0.6] = ""  # nothing learned: not tried any further
     assert tune_length_penalty(translator, pairs, penalties=(0.6, 1.0, 1.4)) == {0.6: 0}
 
@@ -115,7 +115,7 @@ def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypat
 def test_a_run_stores_its_penalty_and_evaluate_uses_it(command, corpus, tmp_path):
     done = run(*train(corpus, tmp_path, "--steps=30", "--valid-split=val"))
     assert done.returncode == 0 and "length penalty" in done.stderr, done.stderr
-    stored = json.loads((tmp_path / "config.json").read_text())["length_penalty"]
+    stored = json.loads((tmp_path / "generation_config.json").read_text())["length_penalty"]
     assert list(metrics(tmp_path, "length_penalty").values()) == [stored]
     scored = ["translate", "--model", tmp_path, "--scores", "--beam-size", 3, "--precision", "fp32"]
     own, told, other = (
@@ -127,7 +127,7 @@ def test_a_run_stores_its_penalty_and_evaluate_uses_it(command, corpus, tmp_path
 
 def test_a_penalty_out_of_range_is_no_config():
     with pytest.raises(ValueError, match="length_penalty"):
-        TransformerConfig(20, 8, 2, length_penalty=11.0)
+        GenerationConfig(length_penalty=11.0)
 
 
 @pytest.mark.parametrize("task", ["text", "numbers"])

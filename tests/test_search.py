@@ -7,11 +7,10 @@ import torch
 from helpers import needs_gpu, refused, sentences, tiny_model
 from torch import Tensor
 
-from transformer_nbdev import inference
 from transformer_nbdev.attention import causal_mask
 from transformer_nbdev.data import pad
 from transformer_nbdev.decoder import Decoder, shift_right
-from transformer_nbdev.search import _sampler, beam_search
+from transformer_nbdev.search import _sampler, beam_search, generate
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
 
@@ -236,13 +235,13 @@ def test_the_gpu_translates_like_the_cpu(trained, translator, beam_size):
 
 
 def test_a_translation_may_be_twice_as_long_as_its_source_and_32_more(translator, monkeypatch):
-    texts, seen, generate = ["one", "one two three four one two three"], [], inference.generate
+    texts, seen = ["one", "one two three four one two three"], []
 
     def watched(model, src, **options):
         seen.extend(options["max_new_tokens"].tolist())
         return generate(model, src, **options)
 
-    monkeypatch.setattr(inference, "generate", watched)
+    monkeypatch.setattr("transformer_nbdev.translator.generate", watched)
     translator.translate(texts)
     lengths = [len(translator.tokenizer.encode(text)) + 1 for text in texts]
     longest = translator.model.config.max_len
@@ -258,7 +257,7 @@ def test_no_end_before_min_new_tokens_and_force_end_at_the_limit(beam_size):
         lengths = [min(map(len, rows(model.generate(src, 12, least, **options)))) for least in (0, 7)]
         assert lengths[0] < 8 <= lengths[1]
     forced = tiny_model()
-    forced.config.force_end = True
+    forced.generation.force_end = True
     out = forced.generate(src, 3, min_new_tokens=2, beam_size=beam_size)
     assert (out[:, :2] > 2).all() and (out[:, 2] == 2).all()
 
@@ -284,7 +283,7 @@ def test_scores_are_those_of_teacher_forcing():
         with torch.no_grad():
             logits = model(src, shift_right(out)).transpose(1, 2)
         log_p = -torch.nn.functional.cross_entropy(logits, out, ignore_index=0, reduction="none").sum(1)
-        alpha = model.config.length_penalty if "beam_size" in options else 0.0
+        alpha = model.generation.length_penalty if "beam_size" in options else 0.0
         expected = log_p / ((5 + (out != 0).sum(1).double()) / 6) ** alpha
         torch.testing.assert_close(scores, expected, rtol=1e-9, atol=1e-9)
 

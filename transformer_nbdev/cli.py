@@ -243,7 +243,7 @@ def _by_ctranslate2(translator: Translator, options: dict) -> CTranslate2Transla
     if options["no_repeat_ngram"] or options.get("n_best", 1) > 1:
         raise ValueError("--n-best and --no-repeat-ngram are not for CTranslate2: leave out --int8 and --engine")
     if options["length_penalty"] is None:
-        options["length_penalty"] = translator.model.config.length_penalty
+        options["length_penalty"] = translator.model.generation.length_penalty
     numbers = ["int8"] * options["int8"] + ["bfloat16"] * (options["precision"] == "bf16")
     return CTranslate2Translator.converted(translator, "_".join(numbers) or None)
 

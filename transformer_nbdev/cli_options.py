@@ -38,7 +38,6 @@ sections = {
         "tie_embeddings": "Source, target and output share one matrix.",
         "scale_embeddings": "Multiply embeddings by √d_model.", "max_len": "Longest sequence, in tokens.",
         "final_norm": "A norm after each stack; by default in pre-norm only.",
-        "force_end": "The last token that may be generated is the end token.",
     },
     "Training": {
         "steps": "Stop after this many updates.", "epochs": "Stop after this many passes over the data.",

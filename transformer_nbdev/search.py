@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .decoder import shift_right
-from .transformer import Transformer, TransformerConfig
+from .transformer import Transformer
 
 # %% ../nbs/12_inference.ipynb #f8fde196
 def _length_penalty(length: Any, alpha: float) -> Any:
@@ -22,15 +22,15 @@ def _length_penalty(length: Any, alpha: float) -> Any:
     return ((5 + length) / 6) ** alpha
 
 # %% ../nbs/12_inference.ipynb #5d0efd0a
-def _next_log_probs(c: TransformerConfig, logits: Tensor, may_end: bool, last: Tensor) -> Tensor:
+def _next_log_probs(model: Transformer, logits: Tensor, may_end: bool, last: Tensor) -> Tensor:
     """Log-probabilities of the next token from its logits, `(rows, V)`; what may not be written has −∞.
 
     `last` `(rows,)` is True where it is the last token that may be written.
     """
-    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    c, log_probs = model.config, logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     for forbidden in {c.pad_id, c.bos_id} | (set() if may_end else {c.eos_id}):
         log_probs[:, forbidden] = -torch.inf
-    if c.force_end:
+    if model.generation.force_end:
         log_probs.masked_fill_(last[:, None], -torch.inf)[:, c.eos_id].masked_fill_(last, 0.0)
     return log_probs
 
@@ -87,7 +87,7 @@ class _Search:
             for t in range(self.longest):
                 last = t + 1 >= self.limits
                 options = t >= self.least, last.repeat_interleave(self.k)
-                log_probs = _next_log_probs(self.model.config, step(self.ids, state), *options)
+                log_probs = _next_log_probs(self.model, step(self.ids, state), *options)
                 moved = self.advance(t, log_probs, last)
                 if (t + 1) % every == 0 and not self.going.all():
                     if not self.going.any():
@@ -197,7 +197,7 @@ def beam_search(
     """
     if beam_size < 1:
         raise ValueError(f"beam_size must be at least 1, got {beam_size}")
-    alpha = model.config.length_penalty if length_penalty is None else length_penalty
+    alpha = model.generation.length_penalty if length_penalty is None else length_penalty
     if not -10 <= alpha <= 10:
         raise ValueError(f"length_penalty must be between -10 and 10, got {alpha}")
     return BeamSearch(model, src, max_new_tokens, min_new_tokens, beam_size, alpha).run()

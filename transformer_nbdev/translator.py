@@ -157,7 +157,7 @@ class Translator:
         if no_repeat_ngram < 0:
             raise ValueError(f"no_repeat_ngram must be 0 (none) or more, got {no_repeat_ngram}")
         encoded, c = self.encode(texts), self.model.config
-        alpha = c.length_penalty if length_penalty is None else length_penalty
+        alpha = self.model.generation.length_penalty if length_penalty is None else length_penalty
         found: list[dict[str, float]] = [{} for _ in encoded]
         for rows in length_batches([len(ids) for ids in encoded], max_tokens):
             src = pad([torch.tensor(encoded[i]) for i in rows], self.tokenizer.pad_id).to(self.model.device)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..data import Tokenizer
 from ..tools.files import new_folder, read_json
 from ..tools.hub import model_folder
-from ..transformer import Transformer, TransformerConfig
+from ..transformer import GenerationConfig, Transformer, TransformerConfig
 from ..translator import Translator
 
 # %% ../../nbs/convert/marian.ipynb #57110cd5
@@ -114,7 +114,6 @@ def _marian_config(values: dict) -> TransformerConfig:
             max_len=values["max_position_embeddings"], pad_id=values["pad_token_id"],
             bos_id=values["decoder_start_token_id"], eos_id=values["eos_token_id"],
             scale_embeddings=get("scale_embedding", False),
-            force_end=get("forced_eos_token_id") is not None,
         )
     except KeyError as error:
         raise ValueError(f"config.json has no {error.args[0]}") from None
@@ -158,7 +157,8 @@ def _marian_source(name: str, values: dict, found: dict) -> list[str]:
 @torch.no_grad()
 def _native_model(values: dict, found: dict[str, Tensor]) -> Transformer:
     "Our model, in our basis, for Marian's configuration and tensors; ValueError if they misfit."
-    model, tensors = Transformer(_marian_config(values)), {}
+    generation = GenerationConfig(force_end=values.get("forced_eos_token_id") is not None)
+    model, tensors = Transformer(_marian_config(values), generation), {}
     for name, parameter in model.named_parameters():
         keys = _marian_source(name, values, found)
         if keys[0] != "final_logits_bias" or keys[0] in found:  # if not, it stays zero
@@ -286,9 +286,9 @@ def marian_translator(
     return Translator(from_marian(folder, device), _marian_text(folder))
 
 # %% ../../nbs/convert/marian.ipynb #67232072
-def _marian_values(config: TransformerConfig) -> dict:
+def _marian_values(model: Transformer) -> dict:
     "Marian's configuration for ours. ValueError for what Marian cannot represent."
-    c = config
+    c = model.config
     if c.norm_first or c.final_norm:
         raise ValueError(
             "Marian has post-norm layers and no final norm: a model with "
@@ -310,7 +310,7 @@ def _marian_values(config: TransformerConfig) -> dict:
         "tie_word_embeddings": c.tie_embeddings,
         "pad_token_id": c.pad_id, "bos_token_id": c.bos_id, "eos_token_id": c.eos_id,
         "decoder_start_token_id": c.bos_id,
-        "forced_eos_token_id": c.eos_id if c.force_end else None,
+        "forced_eos_token_id": c.eos_id if model.generation.force_end else None,
     }
 
 # %% ../../nbs/convert/marian.ipynb #a1fc1879
@@ -361,7 +361,7 @@ def to_marian(
     """
     from safetensors.torch import save_file
 
-    c, values = model.config, _marian_values(model.config)
+    c, values = model.config, _marian_values(model)
     forbidden = [[i] for i in sorted({c.pad_id, c.bos_id})]
     generation = {"bad_words_ids": forbidden, "max_length": c.max_len}
     generation |= {name: value for name, value in values.items() if name.endswith("token_id")}

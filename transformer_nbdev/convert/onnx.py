@@ -14,7 +14,6 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,9 +22,15 @@ from torch import Tensor, nn
 
 from ..decoder import DecoderLayer
 from ..search import generate
-from ..tools.files import new_folder, read_json
-from ..tools.manifests import check_listed, read_fields, seal
-from ..transformer import Transformer, TransformerConfig
+from ..tools.files import new_folder
+from ..tools.manifests import check_listed, seal
+from transformer_nbdev.transformer import (
+    GenerationConfig,
+    Transformer,
+    TransformerConfig,
+    config_files,
+    read_configs,
+)
 from ..translator import Translator, load_tokenizer
 
 # %% ../../nbs/convert/onnx.ipynb #6fdfb6dc
@@ -129,8 +134,12 @@ class GraphModel:
 
     training, device, generate = False, torch.device("cpu"), generate
 
-    def __init__(self, config: TransformerConfig, encoder: Callable, step_graph: Callable):
+    def __init__(
+        self, config: TransformerConfig, encoder: Callable, step_graph: Callable,
+        generation: GenerationConfig | None = None,
+    ):
         self.config, self.encoder, self.step_graph = config, encoder, step_graph
+        self.generation = generation or GenerationConfig()
 
     def eval(self) -> "GraphModel":
         "It has no other mode."
@@ -207,8 +216,8 @@ def export_model(
         for name, program in programs.items():
             path = new / f"{name}.{to}"
             _save_onnx(program, name, path) if to == "onnx" else torch.export.save(program, path)
-        text = json.dumps({"model_type": _model_type, **asdict(model.config)}, indent=2) + "\n"
-        (new / "config.json").write_text(text)
+        for file, values in config_files(model, _model_type).items():
+            (new / file).write_text(json.dumps(values, indent=2) + "\n")
         if tokenizer is not None:
             tokenizer.save(new)
         seal(new)
@@ -239,23 +248,20 @@ def load_graphs(folder: str | os.PathLike) -> GraphModel:
     is missing or damaged.
     """
     folder = Path(folder)
-    values = read_json(folder / "config.json")
-    if (kind := values.pop("model_type", None)) != _model_type:
-        raise ValueError(f"{folder} holds no exported graphs: its model_type is {kind!r}")
-    functions = []
+    configs, functions = read_configs(folder, _model_type), []
     for name in _names:
         onnx = (folder / f"{name}.onnx").exists()
         path = folder / f"{name}.{'onnx' if onnx else 'pt2'}"
         if not path.is_file():
             raise ValueError(f"{folder} has neither {name}.onnx nor {name}.pt2")
-        check_listed(folder, "config.json", path.name)
+        check_listed(folder, "config.json", "generation_config.json", path.name)
         try:
             functions.append(_onnx_function(path) if onnx else torch.export.load(path).module())
         except ImportError:
             raise
         except Exception as error:  # each reader has its own classes
             raise ValueError(f"{path} is damaged, or of another version: {error}") from error
-    return GraphModel(read_fields(TransformerConfig, values, folder / "config.json"), *functions)
+    return GraphModel(configs[0], functions[0], functions[1], configs[1])
 
 
 def graph_translator(folder: str | os.PathLike) -> Translator:

@@ -34,8 +34,8 @@ from ..decoder import Decoder
 from ..encoder import Encoder
 from ..tools.files import new_folder, read_json
 from ..tools.hub import model_folder, push_folder
-from ..tools.manifests import check_listed, read_fields, seal
-from ..transformer import Transformer, TransformerConfig
+from ..tools.manifests import check_listed, seal
+from ..transformer import Transformer, TransformerConfig, config_files, read_configs
 from ..translator import Translator, encode_sources
 
 # %% ../../nbs/convert/serving.ipynb #89bc5e18
@@ -212,29 +212,30 @@ def _save_torch(model: Transformer, folder: Path) -> None:
     "`config.json`, and `model.safetensors` with the names of `TorchTransformer`."
     from safetensors.torch import save_file
 
-    values = {"model_type": _torch_type, **asdict(model.config)}
     parameters = dict(to_torch(model).named_parameters())
     tensors = {name: p.detach().cpu().contiguous() for name, p in parameters.items()}
     _check_finite(tensors)
-    (folder / "config.json").write_text(json.dumps(values, indent=2) + "\n")
+    for file, values in config_files(model, _torch_type).items():
+        (folder / file).write_text(json.dumps(values, indent=2) + "\n")
     save_file(tensors, folder / "model.safetensors")
     seal(folder)
 
 
 def _load_torch(folder: Path) -> Transformer:
     "What `_save_torch` wrote. ValueError names what is wrong with it."
-    check_listed(folder, "config.json", "model.safetensors")
-    values, found = read_json(folder / "config.json"), _read_tensors(folder)
+    check_listed(folder, "config.json", "generation_config.json", "model.safetensors")
+    found = _read_tensors(folder)
     try:
-        if (kind := values.pop("model_type", None)) != _torch_type:
-            raise ValueError(f"model_type is {kind!r}, {_torch_type!r} is expected")
-        module = TorchTransformer(read_fields(TransformerConfig, values, folder / "config.json"))
+        config, generation = read_configs(folder, _torch_type)
+        module = TorchTransformer(config)
         named = module.named_parameters()
         tensors = {name: _take(name, p, [name], found) for name, p in named}
     except (ValueError, TypeError) as error:
         raise ValueError(f"{folder}: {error}") from None
     module.load_state_dict(tensors, strict=False)
-    return from_torch(module.eval())
+    model = from_torch(module.eval())
+    model.generation = generation
+    return model
 
 # %% ../../nbs/convert/serving.ipynb #054bf6c3
 def _read_model(folder: Path, kind: str) -> Transformer:
@@ -308,7 +309,7 @@ def model_card(
         "languages": " → ".join(languages), "trained on": data or "not stated",
         "licence": license or "not stated", "parameters": f"{n:,}",
         **{metric: f"{s['score']:.1f} (`{s['signature']}`)" for metric, s in (scores or {}).items()},
-        "settings": ", ".join(f"{k} {v}" for k, v in asdict(model.config).items()),
+        "settings": ", ".join(f"{k} {v}" for k, v in {**asdict(model.config), **asdict(model.generation)}.items()),
     }
     cells = {what: value.replace("|", "\\|") for what, value in rows.items()}  # a bar ends a cell
     table = "\n".join(f"| {what} | {value} |" for what, value in cells.items())

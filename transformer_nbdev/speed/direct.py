@@ -95,7 +95,7 @@ class Direct:
     """
 
     def __init__(self, model: Transformer):
-        self.model, self.config = model, model.config
+        self.model, self.config, self.generation = model, model.config, model.generation
 
     device = property(lambda self: self.model.device)
     training = property(lambda self: self.model.training)

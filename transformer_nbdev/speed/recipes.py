@@ -115,7 +115,7 @@ def tune_length_penalty(
         tell(done := min(first + 25, len(pairs)))
         if len(found) < len(texts) or (time.monotonic() - start) * (1 + 25 / done) > seconds:
             break
-    translator.model.config.length_penalty = max(found, key=found.__getitem__)
+    translator.model.generation.length_penalty = max(found, key=found.__getitem__)
     return found
 
 
@@ -149,7 +149,7 @@ def tune_search(trainer: Any, model: Transformer, seconds: float, n_pairs: int =
             bar.update(n / len(pairs), f"{n} of {len(pairs)} sentences")
 
         found = tune_length_penalty(Translator(model, tokenizer), pairs, seconds=seconds, tell=tell)
-    alpha, best = model.config.length_penalty, max(found.values())
+    alpha, best = model.generation.length_penalty, max(found.values())
     if short:
         trainer.say(f"{best:.1f} % of {done} validation sentences are translated exactly, beam 5")
         return {"length_penalty": alpha, "valid_exact": best / 100}

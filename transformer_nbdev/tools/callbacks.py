@@ -110,8 +110,7 @@ class State:
         saved, state = type(self.model).from_pretrained(checkpoint), read_state(checkpoint)
         _check_state(state, checkpoint / "state.pt")
         old, new = asdict(saved.config), asdict(self.model.config)
-        may_differ = "dropout", "length_penalty"
-        differing = [k for k in old if old[k] != new[k] and k not in may_differ]
+        differing = [k for k in old if old[k] != new[k] and k != "dropout"]
         if differing:
             other = [f"{k} {old[k]}, here {new[k]}" for k in differing]
             raise ValueError(f"{checkpoint} holds another model: {'; '.join(other)}")
