@@ -116,6 +116,7 @@ def main(words: list[str]) -> None:
     path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "JUPYTER_PLATFORM_DIRS": "1", "HF_HUB_OFFLINE": "1",
            **{k: "http://127.0.0.1:9" for k in ("http_proxy", "https_proxy")}}
+    env.setdefault("GOMP_SPINCOUNT", "10000")  # threads that wait for each other leave the core to the other kernel
     env["OMP_NUM_THREADS"] = "1" if workers == 2 else env.get("OMP_NUM_THREADS", "2")
     env |= laptop if "--as-laptop" in words else {}
     start = time.monotonic()

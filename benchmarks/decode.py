@@ -21,6 +21,7 @@ from transformer_nbdev.convert.serving import to_ctranslate2
 from transformer_nbdev.data import Tokenizer, pad
 from transformer_nbdev.search import generate
 from transformer_nbdev.speed.direct import Direct
+from transformer_nbdev.tools.devices import keep_memory
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 systems = ["ours, fp32", "ours, bf16", "ours-plain, fp32", "ours-plain, bf16",
@@ -59,6 +60,7 @@ def sources(vocab_size: int, n: int) -> list[torch.Tensor]:
 
 def prepare(name: str, folder: Path, batch: int, beams: int, tokens: int, n: int, device: str):
     "What one round of a system is."
+    keep_memory()  # as the command line does
     system, precision = name.split(", ")
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     config = Transformer.from_pretrained(folder / "native").config

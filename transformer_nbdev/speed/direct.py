@@ -40,6 +40,7 @@ class DirectState:
         self.memories, self.memory_bias, self.max_len = memories, memory_bias, max_len
         self.length = 0
         self.cache: Tensor | None = None
+        self.spare: Tensor | None = None  # the memory of the cache before the last reordering, to be used again
 
     def append(self, layer: int, keys_values: Tensor) -> Tensor:
         "Add `(2, rows, h, d_k)` of the newest position; all so far: `(2, rows, h, length, d_k)`."
@@ -60,8 +61,10 @@ class DirectState:
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         "As `DecoderState.select`: hypothesis i becomes the old `rows[i]`, sentence i `sentences[i]`."
-        if self.cache is not None:
-            self.cache = self.cache.index_select(2, rows)
+        if (old := self.cache) is not None:
+            shape = (*old.shape[:2], len(rows), *old.shape[3:])
+            free = self.spare if self.spare is not None and self.spare.shape == shape else old.new_empty(shape)
+            self.cache, self.spare = torch.index_select(old, 2, rows, out=free), old
         if sentences is not None:
             pairs = self.memories
             self.memories = [(k.index_select(0, sentences), v.index_select(0, sentences)) for k, v in pairs]
