@@ -9,7 +9,7 @@ const [site, photographs] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const failures = [], must = (holds, what) => (holds ? 0 : failures.push(what));
 const server = await serve(site), browser = await launch();
-const pages = ["", "reference/", "glass/"].flatMap((folder) =>
+const pages = ["", "tools/", "speed/", "convert/", "reference/", "glass/"].flatMap((folder) =>
   readdirSync(`${site}/${folder}`).filter((name) => name.endsWith(".html")).map((name) => folder + name));
 
 const rendered = () => [...document.querySelectorAll(".math")].every((formula) => formula.querySelector("mjx-container"));
