@@ -193,7 +193,7 @@ class Trainer:
         if valid is not None and tokenizer is None:
             raise ValueError("validation pairs are text: give the tokenizer too")
         if config.bleu_sentences and score is None:
-            raise ValueError("bleu_sentences needs a score: pass score=validation_bleu, from inference")
+            raise ValueError("bleu_sentences needs a score: pass score=validation_bleu, from translator")
         self.updater = Updater(model, batches, config, device)
         self.state, self.rank, self.batches = self.updater.state, self.updater.rank, batches
         self.device, self.config, self.score, self.tune = self.updater.device, config, score, tune

@@ -73,14 +73,14 @@ class Translator:
 
     @staticmethod
     def from_marian(source: str | os.PathLike, device: str | torch.device = "cpu") -> "Translator":
-        "Load a Marian folder or hub id, such as Helsinki-NLP/opus-mt-en-de: see `marian.marian_translator`."
+        "Load a Marian folder or hub id, such as Helsinki-NLP/opus-mt-en-de: see `convert.marian.marian_translator`."
         from transformer_nbdev.convert.marian import marian_translator
 
         return marian_translator(source, device)
 
     @staticmethod
     def from_onnx(folder: str | os.PathLike) -> "Translator":
-        "Load a folder of exported graphs: see `export.graph_translator`."
+        "Load a folder of exported graphs: see `convert.onnx.graph_translator`."
         from transformer_nbdev.convert.onnx import graph_translator
 
         return graph_translator(folder)
@@ -91,7 +91,7 @@ class Translator:
         self.tokenizer.save(folder)
 
     def push_to_hub(self, name: str, languages: tuple[str, str], *arguments: Any, **options: Any) -> str:
-        "Put the model to `organisation/model` on the Hugging Face hub: see `serving.push_to_hub`."
+        "Put the model to `organisation/model` on the Hugging Face hub: see `convert.serving.push_to_hub`."
         from transformer_nbdev.convert.serving import push_to_hub
 
         return push_to_hub(self, name, languages, *arguments, **options)
