@@ -1,4 +1,4 @@
-"What machine-made bugs changed and nothing noticed (.ci/mutate.py): defaults, first values, edges of ranges."
+"Details that are easy to break unnoticed: defaults, first values, edges of ranges."
 import inspect
 import io
 import json
@@ -14,7 +14,6 @@ from helpers import run, sentences, sizes, tiny_model
 import transformer_nbdev
 from transformer_nbdev.attention import attention, fused_attention
 from transformer_nbdev.cli import cli
-from transformer_nbdev.cli_options import output_file
 from transformer_nbdev.convert.marian import from_marian, to_marian
 from transformer_nbdev.data import Sequences, Tokenizer, _encode
 from transformer_nbdev.optimisation import linear_schedule
@@ -198,15 +197,6 @@ def test_sets_of_the_hub_are_read_by_number(monkeypatch):
 def test_what_is_true_or_false_has_two_options():
     options = {option for parameter in cli.commands["train"].params for option in parameter.secondary_opts}
     assert {"--no-bias", "--no-norm-first", "--no-compile"} <= options
-
-
-def test_whether_an_output_can_be_written_is_asked_of_its_folder(monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr("os.access", lambda place, how: asked.append(str(place)) or True)
-    (tmp_path / "old").write_text("")
-    for path in (tmp_path / "old", tmp_path / "new", "/dev/null"):
-        output_file(None, None, str(path))
-    assert asked == [f"{tmp_path}/", f"{tmp_path}/", "/dev/null"]
 
 
 @pytest.mark.parametrize("vocab_size", [2**15, 2**15 + 1, 2**17])

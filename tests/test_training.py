@@ -291,9 +291,9 @@ def test_a_score_is_asked_with_the_averaged_weights(encoded):
     tokenizer, pairs = encoded
     seen = []
 
-    def score(trainer: Trainer) -> dict[str, float]:
-        assert not trainer.model.training
-        seen.append([p.detach().clone() for p in trainer.model.parameters()])
+    def score(trainer: Trainer, model: Transformer) -> dict[str, float]:
+        assert not model.training
+        seen.append([p.detach().clone() for p in model.parameters()])
         return {"valid_bleu": 31.2}
 
     config = TrainingConfig(steps=3, bleu_sentences=2, precision="fp32")

@@ -26,10 +26,7 @@ from transformer_nbdev.cli_options import (
     SectionedCommand,
     absolute_folder,
     device_option,
-    formats,
-    named_folder,
     new_settings,
-    option_help,
     options_of,
     output_file,
     plain_option,
@@ -39,9 +36,9 @@ from transformer_nbdev.cli_options import (
     read_settings,
     resumed_settings,
     shown,
+    training_help,
     with_model,
     with_search,
-    write_output,
 )
 from .convert.onnx import load_graphs
 from .convert.serving import CTranslate2Translator
@@ -58,7 +55,7 @@ from .tools.devices import bf16_pays, default_device, start_processes, together
 from .tools.files import say
 from .tools.hub import model_folder
 from .training import Trainer
-from .transformer import TransformerConfig
+from .transformer import Transformer, TransformerConfig
 from .translator import Translator, corpus_scores, load_tokenizer, validation_bleu
 
 # %% ../nbs/command_line.ipynb #aa7c4b4c
@@ -70,9 +67,6 @@ def cli():
 # %% ../nbs/command_line.ipynb #d74984b8
 def main(args: list[str] | None = None) -> None:
     "Run the words after the program's name, `args` or those of the process; exit 0, 1, 2 or 130."
-    for name, mode in {"stdin": "w", "stdout": "r", "stderr": "w"}.items():
-        if getattr(sys, name) is None:  # closed: no file that is opened later may take its number
-            setattr(sys, name, open(os.devnull, mode))
     try:
         sys.exit(cli(args, prog_name="transformer-nbdev", standalone_mode=False))
     except click.ClickException as error:
@@ -81,9 +75,6 @@ def main(args: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort) as error:
         click.echo(f"interrupted: {error.__cause__ or error}", err=True)
         sys.exit(130)
-    except io.UnsupportedOperation:
-        click.echo("error: standard input or standard output is closed", err=True)
-        sys.exit(1)
     except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
         click.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
         if type(error) is RuntimeError:  # PyTorch's own words: they may not say enough
@@ -91,10 +82,10 @@ def main(args: list[str] | None = None) -> None:
             click.echo(f"{hint} (TRANSFORMER_NBDEV_TRACE=1 shows where it arose)", err=True)
         if os.environ.get("TRANSFORMER_NBDEV_TRACE"):
             raise
-        try:
+        with contextlib.suppress(OSError):
             sys.stdout.flush()
-        except OSError:  # what it refused is not tried again at the exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the disk is full: do not try again at exit
         sys.exit(1)
 
 # %% ../nbs/command_line.ipynb #f32f434b
@@ -109,7 +100,7 @@ def main(args: list[str] | None = None) -> None:
               "[default: for over 32 MB, several --data, or the hub]")
 @shown("--src", "en", help="Source language: the ending of its files.")
 @shown("--tgt", "de", help="Target language. Several, as de,ko: with a tag such as >>ko<< before each source.")
-@click.option("--out", required=True, callback=named_folder, help="Folder of the run.")
+@click.option("--out", required=True, type=click.Path(file_okay=False), help="Folder of the run.")
 @click.option("--preset", type=preset_kind, help="Model size.  [default: small; for numbers tiny]")
 @click.option("--vocab-size", type=int, help="Of the tokenizer.  [default: 4000; for numbers 500]")
 @shown("--train-split", "train", help="Name of the split to train on.")
@@ -167,10 +158,10 @@ def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tupl
     return corpus.read(order[:100_000]), report, make_batches
 
 
-def _look(trainer: Trainer) -> dict[str, float]:
+def _look(trainer: Trainer, model: Transformer) -> dict[str, float]:
     "At each validation: two translations to read, and BLEU if it was asked for."
-    show_translations(trainer)
-    return validation_bleu(trainer)
+    show_translations(trainer, model)
+    return validation_bleu(trainer, model)
 
 
 def _trainer(settings: dict, options: dict) -> tuple[Trainer, Report]:
@@ -362,7 +353,7 @@ def evaluate(**options):
         hypotheses = [found[0][0] for found in _translate(options, translator, list(source))]
     result = {"sentences": len(references), "seconds": round(time.perf_counter() - start, 2)}
     if options["output"]:
-        write_output(options["output"], "".join(f"{line}\n" for line in hypotheses))
+        options["output"].write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8")
     exact = {"exact_match": sum(h == r for h, r in zip(hypotheses, references)) / len(references)}
     click.echo(json.dumps({**corpus_scores(hypotheses, list(references)), **exact, **result}, indent=2))
 
@@ -370,8 +361,9 @@ def evaluate(**options):
 @cli.command()
 @click.argument("source")
 @click.argument("target")
-@shown("--from", "native", type=click.Choice(formats), help="Form of SOURCE, a folder or a hub id.")
-@click.option("--to", required=True, type=click.Choice([*formats, "ctranslate2", "onnx", "pt2"]), help="New form.")
+@shown("--from", "native", type=click.Choice(["native", "marian", "torch"]), help="Form of SOURCE, a folder or hub id.")
+@click.option("--to", required=True, help="New form.",
+              type=click.Choice(["native", "marian", "torch", "ctranslate2", "onnx", "pt2"]))
 @click.option("--quantization", help="Number format for ctranslate2, for example int8.")
 def convert(source: str, target: str, **options) -> None:
     """Write the model folder SOURCE in another form to the new folder TARGET."""
@@ -383,7 +375,7 @@ def convert(source: str, target: str, **options) -> None:
 @cli.command()
 @shown("--preset", "small", type=preset_kind)
 @shown("--vocab-size", 8000, type=click.IntRange(min=300))
-@shown("--batch-tokens", 4096, type=click.IntRange(min=60), help=option_help["batch_tokens"])
+@shown("--batch-tokens", 4096, type=click.IntRange(min=60), help=training_help["batch_tokens"])
 @shown("--steps", 5, type=positive)
 @precision_option
 @click.option("--compile", is_flag=True, help="Use torch.compile.")

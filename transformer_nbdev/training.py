@@ -24,12 +24,12 @@ from .tools.corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
 from .tools.devices import agree, bf16_pays, everywhere, pick_device, random_state
 from .tools.devices import set_random_state, shared_loss, start_processes, together
-from .tools.files import append_record, find_checkpoints, owned, read_records, say
+from .tools.files import append_record, catch_signals, find_checkpoints, owned, read_records, say
 from .tools.files import writable_folder, write_atomically, write_checkpoint
 from .optimisation import linear_schedule, paper_schedule, parameter_groups
 from .output_loss import perplexity
-from .tools.callbacks import Bar, Checkpoint, Learning, Log, NotFiniteError, Patience, State
-from .tools.callbacks import StopOnSignal, Validate, best_step, finish_run
+from .tools.callbacks import Bar, Learning, Log, NotFiniteError, State, best_step, finish_run
+from .tools.callbacks import is_due, reason_to_stop
 from .transformer import Transformer, TransformerConfig
 
 # %% ../nbs/11_training.ipynb #544e788d
@@ -174,12 +174,11 @@ class Updater:
 class Trainer:
     """Trains a `Transformer` on `TokenBatches`.
 
-    With a `folder`, the run can be killed and resumed: `checkpoints/` holds everything, `metrics.jsonl`
-    a line for each log, the folder itself the model for `Translator.from_pretrained`; `finish_run` says
-    which weights. `valid` are sentence pairs and need the `tokenizer`. At each validation `score` gets the
-    trainer and returns more numbers; at the end `tune` gets trainer, model and seconds, may choose search
-    settings in the model's config, and returns numbers. `callbacks` are called after each update and only
-    look. As with `Updater`, random numbers are seeded, and under `torchrun` all processes make the same one.
+    With a `folder`, the run can be killed and resumed: `checkpoints/` holds everything, `metrics.jsonl` a line for
+    each log, the folder itself the model for users, with the weights that `finish_run` chooses. `valid` are sentence
+    pairs and need the `tokenizer`. At each validation `score(trainer, model)` may return more numbers to log; at the
+    end `tune(trainer, model, seconds)` may choose the search settings in `model.generation` and returns numbers.
+    `callbacks` are called after each update and only look. Like `Updater`, it seeds the random numbers.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class Trainer:
         folder: str | os.PathLike | None = None, valid: Pairs | None = None,
         tokenizer: Tokenizer | None = None, device: str | torch.device | None = None,
         quiet: bool = False, callbacks: Sequence[Callable[["Trainer"], object]] = (),
-        score: Callable[["Trainer"], dict[str, float]] | None = None,
+        score: Callable[["Trainer", Transformer], dict[str, float]] | None = None,
         tune: Callable[["Trainer", Transformer, float], dict[str, float]] | None = None,
     ):
         if valid is not None and tokenizer is None:
@@ -195,15 +194,15 @@ class Trainer:
         if config.bleu_sentences and score is None:
             raise ValueError("bleu_sentences needs a score: pass score=validation_bleu, from translator")
         self.updater = Updater(model, batches, config, device)
-        self.state, self.rank, self.batches = self.updater.state, self.updater.rank, batches
+        self.model, self.batches = self.updater.state.model, batches  # the model with the latest weights
+        self.state, self.rank = self.updater.state, self.updater.rank
         self.device, self.config, self.score, self.tune = self.updater.device, config, score, tune
         self.folder = writable_folder(folder) if folder is not None else None
         self.valid, self.tokenizer, self.quiet = valid, tokenizer, quiet or self.rank > 0
         self.history: list[dict] = []
         self.stopped, self.exits = False, contextlib.ExitStack()
         self.reserved = min(30.0, 6 * (config.minutes or 5)) if valid and tune else 0.0  # seconds after the last update
-        rest = [Learning(), Validate(), Patience(), Checkpoint(), Bar(), StopOnSignal()]
-        self.callbacks = [Log(), *callbacks, *rest]
+        self.callbacks = [Log(), *callbacks, Learning(), Bar()]
         if valid and tokenizer:
             longest, report = model.config.max_len, Report()
             encoded = encode_pairs(valid, tokenizer, longest, report)
@@ -217,7 +216,7 @@ class Trainer:
         valid: Pairs | None = None, preset: str = "small", vocab_size: int = 8000,
         device: str | torch.device | None = None, report: Report | None = None, quiet: bool = False,
         callbacks: Sequence[Callable[["Trainer"], object]] = (),
-        score: Callable[["Trainer"], dict[str, float]] | None = None,
+        score: Callable[["Trainer", Transformer], dict[str, float]] | None = None,
         tune: Callable[["Trainer", Transformer, float], dict[str, float]] | None = None,
         make_batches: Callable[[Tokenizer, int], TokenBatches] | None = None, **model_options: Any,
     ) -> "Trainer":
@@ -240,11 +239,6 @@ class Trainer:
         return trainer
 
     @property
-    def model(self) -> Transformer:
-        "With the latest weights; inside `averaged`, with the averaged ones."
-        return self.state.model
-
-    @property
     def step(self) -> int:
         "Updates made so far."
         return self.state.step
@@ -254,16 +248,6 @@ class Trainer:
         "The part of the run that is done, the same number in every process."
         place = self.step, self.batches.progress, self.state.seconds
         return run_progress(self.config, *place, self.reserved)
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[Transformer]:
-        "Inside `with`, `model` has the averaged weights, if there are any; dropout is off."
-        own, training = self.model, self.model.training
-        self.state.model = self.state.average or own
-        try:
-            yield self.model.eval()
-        finally:
-            self.state.model = own.train(training)
 
     def averaged_model(self) -> Transformer:
         "A copy of the model with the averaged weights, in evaluation mode."
@@ -291,10 +275,12 @@ class Trainer:
         return total / tokens
 
     def measure(self) -> dict[str, float]:
-        "Validation loss and perplexity of the averaged weights, and what `score` adds."
-        with self.averaged() as model:
-            loss = self.valid_loss(model)
-            return {"valid_loss": loss, "valid_perplexity": perplexity(loss)} | (self.score(self) if self.score else {})
+        "Validation loss and perplexity of the averaged weights, if there are any, and what `score` adds."
+        model = (self.state.average or self.model).eval()
+        loss = self.valid_loss(model)
+        more = self.score(self, model) if self.score else {}
+        self.model.train()
+        return {"valid_loss": loss, "valid_perplexity": perplexity(loss), **more}
 
     def validate(self) -> None:
         "Measure, log and tell; the best model so far goes into the folder. Every process must ask."
@@ -339,11 +325,6 @@ class Trainer:
         self.history = [r for r in records if r["step"] <= self.step and "kept_step" not in r]
         return self
 
-    def update(self, progress: float) -> None:
-        "One update; then `loss` (summed, a tensor), `n_tokens` and the gradient's `norm` are its."
-        self.began = time.monotonic()
-        (self.loss, self.n_tokens), self.norm = self.updater.update(progress), self.updater.norm
-
     def fit(self) -> list[dict]:
         """Train until the config says stop; returns the metrics. ValueError if the folder is another run's.
 
@@ -351,15 +332,26 @@ class Trainer:
         error a checkpoint is saved as well, unless it is NotFiniteError or comes from another process.
         """
         clock = time.monotonic() - self.state.seconds
-        with contextlib.ExitStack() as self.exits, together():
+        with contextlib.ExitStack() as self.exits, together(), catch_signals() as caught:
             self._begin()
             self._tell("start")
+            self._look_at_patience()
             try:
                 while self.progress < 1 and not self.stopped:
-                    self.update(self.progress)
+                    self.began = time.monotonic()
+                    self.loss, self.n_tokens = self.updater.update(self.progress)  # the loss is a sum, on the device
+                    self.norm = self.updater.norm  # of the gradient
                     seconds = time.monotonic() - clock
                     self.state.seconds = everywhere(seconds)[0] if self.config.minutes else seconds
                     self._tell("__call__")
+                    if self.valid and is_due(self.config.validate_every, self.step):
+                        self.validate()
+                        self._look_at_patience()
+                    if is_due(self.config.save_every, self.step):
+                        self.save()
+                    if any(everywhere(bool(caught))) and self.progress < 1:
+                        self.save()
+                        raise KeyboardInterrupt(f"stopped at step {self.step}; resume goes on from there")
                 self.save()
                 finish_run(self)
                 self._tell("finish")
@@ -370,6 +362,12 @@ class Trainer:
                 raise
         self.model.eval()
         return self.history
+
+    def _look_at_patience(self) -> None:
+        "Stop early if the validations ask for it; a run that is resumed may have stopped for this before."
+        if reason := reason_to_stop(self.history, self.config.patience):
+            self.say(reason)
+            self.stopped = True
 
     def _tell(self, moment: str) -> None:
         "Call all callbacks; a plain function knows of updates only."

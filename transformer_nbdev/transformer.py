@@ -55,20 +55,20 @@ class TransformerConfig:
     "All that fixes a model; defaults: the paper's base model. ValueError if it cannot be made."
 
     vocab_size: int  # V, one vocabulary for source and target
-    d_model: int = 512  # width of the residual stream
-    n_heads: int = 8  # heads in each attention; divides d_model
-    n_encoder_layers: int = 6
-    n_decoder_layers: int = 6
-    d_ff: int = 2048  # inner width of the feed-forward network
-    dropout: float = 0.1  # on each sublayer's output and on embedding + position
-    norm_first: bool = False  # False: post-norm as in the paper; True: pre-norm
-    activation: str = "relu"  # of the feed-forward network: relu, gelu or silu
-    bias: bool = True  # biases in projections and norms
-    tie_embeddings: bool = True  # source, target and output share one matrix (§3.4)
-    max_len: int = 512  # longest sequence, in tokens
-    final_norm: bool | None = None  # a norm after each stack; None: in pre-norm only
-    scale_embeddings: bool = True  # multiply embeddings by √d_model (§3.4)
-    output_bias: bool = False  # a learned constant on the logit of each word
+    d_model: int = 512  # Width of the residual stream.
+    n_heads: int = 8  # Heads in each attention; divides d_model.
+    n_encoder_layers: int = 6  # Layers of the encoder.
+    n_decoder_layers: int = 6  # Layers of the decoder.
+    d_ff: int = 2048  # Inner width of the feed-forward network.
+    dropout: float = 0.1  # Share of values set to zero in each sublayer's output and in embedding + position.
+    norm_first: bool = False  # Pre-norm, instead of the paper's post-norm.
+    activation: str = "relu"  # Of the feed-forward network.
+    bias: bool = True  # Biases in projections and norms.
+    tie_embeddings: bool = True  # Source, target and output share one matrix (§3.4).
+    max_len: int = 512  # Longest sequence, in tokens.
+    final_norm: bool | None = None  # A norm after each stack; by default in pre-norm only.
+    scale_embeddings: bool = True  # Multiply embeddings by √d_model (§3.4).
+    output_bias: bool = False  # A learned constant on the logit of each token.
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2

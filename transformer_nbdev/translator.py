@@ -189,11 +189,11 @@ def corpus_scores(hypotheses: list[str], references: list[str]) -> dict[str, dic
     return scores
 
 # %% ../nbs/translator.ipynb #1025b718
-def validation_bleu(trainer: "Trainer") -> dict[str, float]:
+def validation_bleu(trainer: "Trainer", model: Transformer) -> dict[str, float]:
     "`valid_bleu`: BLEU of the first `bleu_sentences` validation pairs, by greedy search; nothing if there are none."
-    pairs, longest = (trainer.valid or [])[: trainer.config.bleu_sentences], trainer.model.config.max_len
+    pairs, longest = (trainer.valid or [])[: trainer.config.bleu_sentences], model.config.max_len
     if trainer.tokenizer is None or not pairs:
         return {}
     pairs = [(s, t) for s, t in pairs if len(trainer.tokenizer.encode(s)) < longest]
-    found = Translator(trainer.model, trainer.tokenizer).translate([source for source, _ in pairs])
+    found = Translator(model, trainer.tokenizer).translate([source for source, _ in pairs])
     return {"valid_bleu": corpus_scores(found, [target for _, target in pairs])["BLEU"]["score"]}

@@ -96,71 +96,61 @@ def tune_length_penalty(
     translator: Translator, pairs: Pairs, beam_size: int = 5, penalties: tuple[float, ...] = (0.6, 1.0, 1.2, 1.4),
     seconds: float = math.inf, tell: Callable[[int], object] = lambda n: None,
 ) -> dict[float, float]:
-    """Quality of the translations of `pairs` for each length penalty; the model keeps the best one in its config.
+    """BLEU of the translations of `pairs` for each length penalty; the model's `generation` keeps the best one.
 
-    Quality is BLEU, or the percentage of exact matches where all references are under four words, too short for BLEU;
-    then only the first penalty is tried. Pairs are translated 25 at a time; `tell` gets the number done so far, and
-    after `seconds` those must do. A model that has learned nothing yet (below 1) is not tuned any further.
+    Pairs are translated 25 at a time; `tell` gets the number done so far, and after `seconds` those must do. A model
+    that has learned nothing yet (BLEU below 1) is not tuned any further.
     """
-    measure = _exact_percent if _are_short(pairs) else _bleu
-    texts: dict[float, list[str]] = {alpha: [] for alpha in (penalties[:1] if _are_short(pairs) else penalties)}
+    texts: dict[float, list[str]] = {alpha: [] for alpha in penalties}
     start, found = time.monotonic(), {}
     for first in range(0, len(pairs), 25):
-        some = [source for source, _ in pairs[first : first + 25]]
+        done = min(first + 25, len(pairs))
+        references = [target for _, target in pairs[:done]]
         for alpha, hypotheses in texts.items():
+            some = [source for source, _ in pairs[first:done]]
             hypotheses += translator.translate(some, beam_size=beam_size, length_penalty=alpha)
-            found[alpha] = measure(hypotheses, [target for _, target in pairs[: first + 25]])
-            if found[alpha] < 1 and alpha == penalties[0]:
+            found[alpha] = corpus_scores(hypotheses, references)["BLEU"]["score"]
+            if found[penalties[0]] < 1:
                 break
-        tell(done := min(first + 25, len(pairs)))
-        if len(found) < len(texts) or (time.monotonic() - start) * (1 + 25 / done) > seconds:
+        tell(done)
+        spent = time.monotonic() - start
+        if found[penalties[0]] < 1 or spent * (1 + 25 / done) > seconds:
             break
     translator.model.generation.length_penalty = max(found, key=found.__getitem__)
     return found
 
 
-def _are_short(pairs: Pairs) -> bool:
-    return all(len(target.split()) < 4 for _, target in pairs)
-
-
-def _bleu(hypotheses: list[str], references: list[str]) -> float:
-    return corpus_scores(hypotheses, references)["BLEU"]["score"]
-
-
-def _exact_percent(hypotheses: list[str], references: list[str]) -> float:
-    return 100 * sum(h == r for h, r in zip(hypotheses, references)) / len(references)
-
-
 def tune_search(trainer: Any, model: Transformer, seconds: float, n_pairs: int = 200) -> dict[str, float]:
     """For `Trainer(tune=…)`: the length penalty of `model`, by its translations of validation sentences.
 
-    Announces itself, shows a bar, ends after about `seconds`. Returns what to log.
+    Announces itself, shows a bar, ends after about `seconds`; returns what to log. Where all references are under
+    four words, too short for BLEU, there is nothing to choose: it tells the share of exact matches instead.
     """
-    longest, tokenizer = model.config.max_len, trainer.tokenizer
-    pairs = [(s, t) for s, t in trainer.valid[:n_pairs] if len(tokenizer.encode(s)) < longest]
-    short, done = _are_short(pairs), 0
-    what = "translating" if short else "choosing the length penalty of beam search on"
-    trainer.say(f"{what} {len(pairs)} validation sentences, for at most {seconds:.0f} s")
+    tokenizer, translator = trainer.tokenizer, Translator(model, trainer.tokenizer)
+    pairs = [(s, t) for s, t in trainer.valid[:n_pairs] if len(tokenizer.encode(s)) < model.config.max_len]
+    if all(len(target.split()) < 4 for _, target in pairs):
+        found = translator.translate([source for source, _ in pairs], beam_size=5)
+        exact = sum(text == target for text, (_, target) in zip(found, pairs)) / len(pairs)
+        trainer.say(f"{exact:.1%} of {len(pairs)} validation sentences are translated exactly, beam 5")
+        return {"length_penalty": model.generation.length_penalty, "valid_exact": exact}
+    trainer.say(
+        f"choosing the length penalty of beam search on {len(pairs)} validation sentences, for at most {seconds:.0f} s"
+    )
     with contextlib.closing(Progress(not trainer.quiet, seconds=5)) as bar:
 
-        def tell(n: int) -> None:
-            nonlocal done
-            done = n
-            bar.update(n / len(pairs), f"{n} of {len(pairs)} sentences")
+        def tell(done: int) -> None:
+            bar.update(done / len(pairs), f"{done} of {len(pairs)} sentences")
 
-        found = tune_length_penalty(Translator(model, tokenizer), pairs, seconds=seconds, tell=tell)
-    alpha, best = model.generation.length_penalty, max(found.values())
-    if short:
-        trainer.say(f"{best:.1f} % of {done} validation sentences are translated exactly, beam 5")
-        return {"length_penalty": alpha, "valid_exact": best / 100}
-    trainer.say(f"length penalty {alpha}: BLEU {best:.2f} on {done} validation sentences, beam 5")
-    return {"length_penalty": alpha, "valid_bleu_beam": round(best, 2)}
+        bleu = tune_length_penalty(translator, pairs, seconds=seconds, tell=tell)
+    alpha = model.generation.length_penalty
+    trainer.say(f"length penalty {alpha}: BLEU {bleu[alpha]:.2f} on validation sentences, beam 5")
+    return {"length_penalty": alpha, "valid_bleu_beam": round(bleu[alpha], 2)}
 
 # %% ../../nbs/speed/recipes.ipynb #aa325f5f
-def show_translations(trainer: Any, n: int = 2) -> None:
+def show_translations(trainer: Any, model: Transformer, n: int = 2) -> None:
     "Say how the model translates the first `n` short validation sentences now, by greedy search."
-    longest = trainer.model.config.max_len
+    longest = model.config.max_len
     short = [(s, t) for s, t in trainer.valid or [] if len(s) < min(100, longest)][:n]
-    written = Translator(trainer.model, trainer.tokenizer).translate([source for source, _ in short])
+    written = Translator(model, trainer.tokenizer).translate([source for source, _ in short])
     for (source, _), text in zip(short, written):
         trainer.say(f"  {source}  →  {text}")
