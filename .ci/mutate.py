@@ -12,6 +12,7 @@ needs a check, or a reason why nothing changes: the last column of the table, ke
 """
 import argparse
 import ast
+import copy
 import csv
 import functools
 import json
@@ -21,14 +22,56 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-
-from transformer_nbdev.tools.exercises import wrong_answers
+from typing import Any
 
 root = Path(__file__).resolve().parent.parent
 stored = root / ".ci" / "mutants.tsv"
 columns = ["notebook", "cell", "bug", "noticed by", "reason"]
 not_about_code = {"test_site", "test_lab", "test_map", "test_set_up", "test_kills", "test_structure"}
+
+
+_exchanged: dict[Any, Any] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Lt: ast.LtE, ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}
+
+
+def _changed(node: ast.AST) -> Iterator[ast.AST]:
+    "What a bug puts in the place of this node."
+    if isinstance(node, ast.BinOp):
+        if kind := _exchanged.get(type(node.op)):
+            yield ast.BinOp(node.left, kind(), node.right)
+        if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+            yield node.left
+            yield node.right
+    elif isinstance(node, ast.Compare) and (kind := _exchanged.get(type(node.ops[0]))):
+        yield ast.Compare(node.left, [kind(), *node.ops[1:]], node.comparators)
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        number: Any = node.value
+        yield ast.Constant(number + 1)
+        yield ast.Constant(number * 2 if number else -1)
+    elif isinstance(node, ast.UnaryOp) or (isinstance(node, ast.Attribute) and node.attr in ("T", "mT")):
+        yield node.operand if isinstance(node, ast.UnaryOp) else node.value
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords:
+        yield ast.Call(node.func, node.args[::-1], [])
+    elif isinstance(node, ast.Return) and node.value:
+        yield ast.Return(ast.UnaryOp(ast.USub(), node.value))
+
+
+def wrong_programs(source: str) -> Iterator[str]:
+    "Programs that differ from this one in one place each."
+    tree = ast.parse(textwrap.dedent(source))
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            children = value if isinstance(value, list) else [value]
+            for i, child in enumerate(children):
+                for new in _changed(child) if isinstance(child, ast.AST) else ():
+                    setattr(parent, name, [*children[:i], new, *children[i + 1 :]] if value is children else new)
+                    yield ast.unparse(ast.fix_missing_locations(copy.deepcopy(tree)))
+                    setattr(parent, name, value)
 
 
 @functools.cache
@@ -47,7 +90,7 @@ def bugs(name: str) -> list[tuple[int, str]]:
         first, body = source.split("\n", 1)
         kinds = (ast.FunctionDef, ast.ClassDef)
         if any(isinstance(node, kinds) for node in ast.parse(body).body):
-            found += [(i, f"{first}\n{program}") for program in wrong_answers(body)]
+            found += [(i, f"{first}\n{program}") for program in wrong_programs(body)]
     return found
 
 
