@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -100,15 +101,12 @@ def _plain(path: Path, folder: Path) -> Path:
 def text_source(paths: list[Path], folder: Path) -> Source:
     "Index two parallel files, or one .tsv; a .gz is unpacked to `folder`. ValueError for files that do not pair up."
     files = [Lines(_plain(path, folder)) for path in paths]
-    size = len(files[0])
     corpora.check_lengths(paths, [len(file) for file in files])
 
     def read(rows: np.ndarray) -> Pairs:
-        sides = [file.read(rows) for file in files]
-        if len(sides) == 1:
-            return [corpora.tsv_pair(text, f"{paths[0]}:{row + 1}") for row, text in zip(rows, sides[0])]
-        return list(zip(*sides))
+        return corpora.join_sides(paths, [file.read(rows) for file in files], rows + 1)
 
+    size = len(files[0])
     for start in range(0, size, 100_000) if len(files) == 1 else ():
         read(np.arange(start, min(start + 100_000, size)))  # a line without its tab is reported now, not hours later
     return Source(paths[0].name, size, " ".join(file.digest for file in files), read)
@@ -125,8 +123,8 @@ def open_source(
         table = corpora.load_table(name, split)
         corpora.hub_pair(name, table[0], src, tgt)  # a wrong language is reported now
         digest = f"{name} {split} {src} {tgt} {len(table)}"
-        read = lambda rows: [corpora.hub_pair(name, table[i], src, tgt) for i in rows.tolist()]
-        return Source(name, len(table), digest, read)
+        one = partial(corpora.hub_pair, name, src=src, tgt=tgt)
+        return Source(name, len(table), digest, lambda rows: [one(table[i]) for i in rows.tolist()])
     pairs, _ = corpora.load_pairs(data, split, src, tgt, numbers_below)
     digest = hashlib.sha256(str(pairs).encode()).hexdigest()
     return Source(data or "number", len(pairs), digest, lambda rows: [pairs[i] for i in rows.tolist()])
@@ -255,9 +253,7 @@ class StreamBatches(TokenBatches):
     def load_state_dict(self, state: dict) -> None:
         "Go where `state_dict` was taken; ValueError if corpus, tokenizer or shards are not the same."
         if state.get("data") != self.fingerprint or state["seed"] != self.seed:
-            raise ValueError(
-                "the position was saved in another corpus, or with another tokenizer; use the same as before"
-            )
+            raise ValueError("the position was saved with another corpus or tokenizer; use the same as before")
         self._go_to(state["epoch"], state["shards"], state["index"])
 
 

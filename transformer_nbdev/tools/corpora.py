@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Pairs', 'number_words', 'number_split', 'number_pairs', 'Report', 'decode_lines', 'check_texts', 'LengthWarning',
-           'pair_files', 'open_bytes', 'tsv_pair', 'check_lengths', 'keep_whole', 'read_parallel', 'load_table',
+           'pair_files', 'open_bytes', 'check_lengths', 'join_sides', 'keep_whole', 'read_parallel', 'load_table',
            'hub_pair', 'read_hub', 'multi30k', 'language_tag', 'target_languages', 'load_pairs']
 
 # %% ../../nbs/tools/corpora.ipynb #de744e69
@@ -39,10 +39,7 @@ def number_split(limit: int, n_train: int, n_held_out: int, seed: int = 0) -> tu
     out as long as there are enough others. ValueError if `limit` is too low for both draws.
     """
     if n_train + n_held_out > limit:
-        raise ValueError(
-            f"only {limit:,} numbers lie below limit = {limit}, "
-            f"{n_train} + {n_held_out} were asked for; lower one of them"
-        )
+        raise ValueError(f"there are no {n_train} + {n_held_out} numbers below limit = {limit}; lower one of them")
     rng = random.Random(seed)
     held_out = rng.sample(range(100 if limit - 100 >= n_held_out else 1, limit), n_held_out)
     hidden = set(held_out)
@@ -92,10 +89,8 @@ def decode_lines(file: Iterable[bytes], name: str, before: int = 0) -> list[str]
         try:
             lines.append(raw.decode("utf-8" if number > 1 else "utf-8-sig").rstrip("\r\n"))
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name}:{number}: not UTF-8 ({error.reason}); "
-                "convert it, for example with iconv -f LATIN1 -t UTF-8"
-            ) from None
+            how = "convert it, for example with iconv -f LATIN1 -t UTF-8"
+            raise ValueError(f"{name}:{number}: not UTF-8 ({error.reason}); {how}") from None
     return lines
 
 # %% ../../nbs/tools/corpora.ipynb #9c60f465
@@ -146,21 +141,25 @@ def open_bytes(path: Path) -> Iterator[Iterable[bytes]]:
         raise ValueError(f"{path}: damaged gzip file ({error}); fetch it again") from None
 
 # %% ../../nbs/tools/corpora.ipynb #e44a67b3
-def tsv_pair(line: str, place: str) -> tuple[str, str]:
-    "Split a line of a .tsv into source and target, both empty if it is; ValueError if it has not two columns."
-    columns = line.split("\t") if line else ["", ""]
-    if len(columns) != 2:
-        raise ValueError(f"{place}: expected source, tab, target; found {len(columns)} columns")
-    return columns[0], columns[1]
-
-
 def check_lengths(paths: list[Path], lengths: list[int]) -> None:
     "ValueError if parallel files differ in their number of lines."
     if len(set(lengths)) > 1:
-        raise ValueError(
-            f"{paths[0]} has {lengths[0]:,} lines and {paths[1]} has {lengths[1]:,}; "
-            "line i of one must translate line i of the other"
-        )
+        both = " and ".join(f"{path} has {n:,} lines" for path, n in zip(paths, lengths))
+        raise ValueError(f"{both}; line i of one must translate line i of the other")
+
+
+def join_sides(paths: list[Path], sides: list[list[str]], numbers: Iterable[int]) -> Pairs:
+    "Pair the lines of two files, or split those of a .tsv. ValueError, `file:line`, unless there is exactly one tab."
+    if len(sides) == 2:
+        return list(zip(*sides))
+    pairs = []
+    for number, line in zip(numbers, sides[0]):
+        source, *targets = line.split("\t") if line else ("", "")
+        if len(targets) != 1:
+            found = f"found {1 + len(targets)} columns"
+            raise ValueError(f"{paths[0]}:{number}: expected source, tab, target; {found}")
+        pairs.append((source, targets[0]))
+    return pairs
 
 
 def keep_whole(pairs: Iterable[tuple[str, str]], place: Callable[[int], str]) -> tuple[Pairs, Report]:
@@ -178,9 +177,7 @@ def keep_whole(pairs: Iterable[tuple[str, str]], place: Callable[[int], str]) ->
     return kept, report
 
 
-def read_parallel(
-    folder: str | os.PathLike, split: str, src: str = "en", tgt: str = "de"
-) -> tuple[Pairs, Report]:
+def read_parallel(folder: str | os.PathLike, split: str, src: str = "en", tgt: str = "de") -> tuple[Pairs, Report]:
     """Read a folder: line i of `split.src` pairs with line i of `split.tgt`; or each line of `split.tsv` is a pair.
 
     Pairs with an empty side are left out and counted. ValueError, with `file:line` where there is one,
@@ -191,10 +188,7 @@ def read_parallel(
         with open_bytes(path) as file:
             sides.append(decode_lines(file, str(path)))
     check_lengths(paths, [len(side) for side in sides])
-    if len(paths) == 1:
-        pairs = [tsv_pair(line, f"{paths[0]}:{number}") for number, line in enumerate(sides[0], 1)]
-    else:
-        pairs = list(zip(*sides))
+    pairs = join_sides(paths, sides, range(1, len(sides[0]) + 1))
     return keep_whole(pairs, lambda i: f"{paths[0].name}:{i + 1}")
 
 # %% ../../nbs/tools/corpora.ipynb #df6d5b50
@@ -288,8 +282,7 @@ def target_languages(data: str | None, split: str, tgt: str) -> list[str]:
 
 
 def load_pairs(
-    data: str | None, split: str, src: str, tgt: str, numbers_below: int = 100_000,
-    tags: bool = False,
+    data: str | None, split: str, src: str, tgt: str, numbers_below: int = 100_000, tags: bool = False
 ) -> tuple[Pairs, Report]:
     """Read the sentence pairs of a split, and report what was left out.
 
