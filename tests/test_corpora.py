@@ -88,9 +88,6 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[: Server.breaks_at])
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def url(monkeypatch):

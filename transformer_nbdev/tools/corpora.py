@@ -275,8 +275,8 @@ def language_tag(language: str) -> str:
 
 def target_languages(data: str | None, split: str, tgt: str) -> list[str]:
     "Split several target languages, \"de,ko\". ValueError if `data` has a .tsv: it holds only one."
-    languages, tsv = tgt.split(","), Path(data or "") / f"{split}.tsv"
-    if len(languages) > 1 and tsv.is_file():
+    languages = tgt.split(",")
+    if data and len(languages) > 1 and (tsv := Path(data) / f"{split}.tsv").is_file():
         raise ValueError(f"{tsv} holds one pair of languages, not {tgt}; give two files for each target")
     return languages
 
