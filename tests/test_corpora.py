@@ -1,83 +1,112 @@
-"Files of word vectors: three formats are one table, a broken file is refused by file and line, a table is filled."
+"Text, corpora and downloads: what is left out is counted, what is wrong is named by file and line."
+import gzip
+import hashlib
+import http.server
+import random
+import threading
+from pathlib import Path
+
 import pytest
-import torch
+from helpers import raises, refused, table, write
 
-from transformer_nbdev.embedding import TokenEmbedding, load_vectors
-from transformer_nbdev.tools.corpora import read_vectors
+from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
+from transformer_nbdev.tools.corpora import Report, load_pairs, number_pairs, number_split, read_parallel
+from transformer_nbdev.tools.files import download
 
-lines = ["cats 1 2 3 4", "fish 0.5 0 -0.5 1", "new york 4 3 2 1", "1\u00a0000 -1 2e-1 0 1"]
-words = ["cats", "fish", "new york", "1\u00a0000"]
-ids_of = {"<pad>": 0, "cats": 1, "fish": 2, "love": 3}
-formats = {
-    "word2vec": "\n".join(["4 4", *lines]) + "\n",
-    "GloVe": "\n".join(lines) + "\n",
-    "GloVe, byte order mark": "\ufeff" + "\n".join(lines) + "\n",
-    "fastText": " \n".join(["4 4", *lines]) + " \n",
-    "Windows": "\r\n".join(lines),
-}
-broken = {
-    "a number is missing": (b"cats 1 2 3 4\nfish 1 2 3\n", 2, "found 4 fields"),
-    "a number too many": (b"cats 1 2 3 4\nfish 1 2 3 4 5\n", 2, "found 6 fields"),
-    "not a number": (b"cats 1 2 3 4\nfish 1 2 x 4\n", 2, "'x'"),
-    "infinite": (b"cats 1 2 3 4\nfish 1 2 inf 4\n", 2, "'inf'"),
-    "empty line": (b"cats 1 2 3 4\n\nfish 1 2 3 4\n", 2, "found 1 fields"),
-    "no word": (b"cats 1 2 3 4\n 1 2 3 4\n", 2, "expected a word"),
-    "cut off": (b"3 4\ncats 1 2 3 4\nfish 1 2 3 4\n", 3, "has 2 vectors, expected 3"),
-    "not UTF-8": (b"cats 1 2 3 4\nf\xefsh 1 2 3 4\n", 2, "utf-8"),
-    "empty file": (b"", 1, "has 0 vectors"),
-}
+
+def parallel(folder: Path, source: str | bytes, target: str | bytes):
+    write(folder / "train.en", source), write(folder / "train.de", target)
+    return read_parallel(folder, "train")
+
+
+def tsv(folder: Path, text: str, tgt: str = "de"):
+    write(folder / "train.tsv", text)
+    return load_pairs(str(folder), "train", "en", tgt)
+
+
+def packed(folder: Path, content: bytes):
+    write(folder / "train.en.gz", content), write(folder / "train.de", "eins\n" * 100)
+    return read_parallel(folder, "train")
+
+
+@table(
+    raises("no folder", lambda f: read_parallel(f / "x", "train"), ValueError, "no folder", "x"),
+    raises("no file", lambda f: read_parallel(f, "train"), ValueError, "train.en", "nothing"),
+    raises("counts", lambda f: parallel(f, "a\nb\n", "c\n"), ValueError, "train.en", 2, 1),
+    raises("only empty", lambda f: parallel(f, "a\n\n", "\nb\n"), ValueError, "no sentence pair", "train.en:1"),
+    raises("not UTF-8", lambda f: parallel(f, b"a\nb\xff\n", "c\nd\n"), ValueError, "train.en:2", "UTF-8", "iconv"),
+    raises("one column", lambda f: tsv(f, "a\tb\nc\n"), ValueError, "train.tsv:2", "1 columns"),
+    raises("3 columns", lambda f: tsv(f, "a\tb\tc"), ValueError, "train.tsv:1", "3 columns"),
+    raises("two targets", lambda f: tsv(f, "a\tb", "de,ko"), ValueError, "one pair of languages, not de,ko"),
+    raises("gz cut", lambda f: packed(f, gzip.compress(b"one\n" * 100)[:-9]), ValueError, "train.en.gz: damaged"),
+    raises("not gz", lambda f: packed(f, b"one\n" * 100), ValueError, "train.en.gz: damaged"),
+    raises("language", lambda f: number_pairs([1], "en", "xx"), ValueError, "xx"),
+    raises("numbers", lambda f: number_split(10, 8, 3), ValueError, "limit", 10, 8, 3),
+    raises("vocabulary", lambda f: Tokenizer.train(["a"], 100), ValueError, "vocab_size", 259, 100),
+)
+def test_what_is_wrong_is_named(tmp_path, function, kind, words):
+    with refused(kind, *words):
+        function(tmp_path)
+
+
+def test_what_is_left_out_is_counted_with_its_place(tmp_path):
+    pairs, report = parallel(tmp_path, "\ufeffone\r\n\ntwo\n  \nthree", "eins\nx\nzwei\ny\ndrei\n")
+    assert pairs == [("one", "eins"), ("two", "zwei"), ("three", "drei")]
+    assert report.read == 3 and report.left_out == {"empty line": ["train.en:2", "train.en:4"]}
+    tokenizer = Tokenizer.train(["one two"], 259)
+    source, _ = encode_pairs([*pairs[:2], ("o" * 40, "x")], tokenizer, 8, report)
+    assert len(source) == 2 and report.left_out["over 8 tokens"] == ["train.en:5"]
+    report = Report()
+    encode_pairs([("o" * 40, "x"), ("one", "eins")], tokenizer, 8, report)
+    assert report.left_out == {"over 8 tokens": ["pair 1"]}
+    with refused(ValueError, "max_len", 2):
+        encode_pairs([("one", "eins")], tokenizer, 2)
+    with refused(ValueError, "batch_tokens", 4, 5):
+        TokenBatches(*encode_pairs([("one", "eins")], tokenizer), batch_tokens=4)
+
+
+def test_the_split_of_the_numbers_never_changes():
+    "Stored results of the whole course depend on it."
+    for limit, sizes, mark in ((100_000, (20_000, 10_200), "0b7d0405"), (1000, (800, 200), "34c1bd06")):
+        assert hashlib.sha256(str(number_split(limit, *sizes)).encode()).hexdigest()[:8] == mark
+    assert min(number_split(200, 50, 100)[1]) == 100  # words of other numbers are held out
+    assert min(number_split(200, 50, 101)[1]) < 100  # only if there are no others
+
+
+body = random.Random(0).randbytes(300_000)
+right = hashlib.sha256(body).hexdigest()
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    "Serves `body`, and can break off."
+
+    breaks_at = len(body)
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: Server.breaks_at])
 
 
 @pytest.fixture
-def file(tmp_path):
-    "Lines in a file as GloVe writes them, with what must not count: padding, and a word for the second time."
-    path = tmp_path / "vectors.txt"
-    path.write_text("\n".join([*lines, "<pad> 9 9 9 9", "cats 8 8 8 8"]), encoding="utf-8")
-    return path
+def url(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/file"
+        server.shutdown()
 
 
-@pytest.mark.parametrize("content", formats.values(), ids=formats)
-def test_three_formats_are_one_table(tmp_path, content):
-    path = tmp_path / "vectors"
-    path.write_bytes(content.encode())
-    found, vectors = read_vectors(path)
-    assert found == words and vectors.dtype == torch.float32
-    assert vectors[1:].tolist() == [[0.5, 0, -0.5, 1], [4, 3, 2, 1], pytest.approx([-1, 0.2, 0, 1])]
-    found, vectors = read_vectors(path, only={"fish", "dog"})
-    assert found == ["fish"] and vectors.shape == (1, 4)
-    assert read_vectors(path, only=())[1].shape == (0, 4)
-
-
-@pytest.mark.parametrize("content, line, message", broken.values(), ids=broken)
-def test_a_broken_file_is_refused_by_file_and_line(tmp_path, content, line, message):
-    path = tmp_path / "broken.vec"
-    path.write_bytes(content)
-    with pytest.raises(ValueError) as error:
-        read_vectors(path)
-    assert str(error.value).startswith(f"{path}:{line}: ") and message in str(error.value)
-
-
-def test_a_table_is_filled_with_the_words_that_it_has(file):
-    torch.manual_seed(0)
-    table = TokenEmbedding(4, 4)
-    before = table.weight.detach().clone()
-    assert load_vectors(table, ids_of, file) == 2
-    given = table(torch.tensor([1, 2, 0]))
-    assert torch.allclose(given, torch.tensor([[1, 2, 3, 4], [0.5, 0, -0.5, 1], [0, 0, 0, 0]]))
-    assert torch.equal(table.weight[3], before[3]) and table.weight.requires_grad
-
-
-@pytest.mark.parametrize("freeze", [False, True])
-def test_a_frozen_table_does_not_move(file, freeze):
-    table, head = TokenEmbedding(4, 4), torch.nn.Linear(4, 2)
-    load_vectors(table, ids_of, file, freeze)
-    start = table.weight.detach().clone()
-    optimizer = torch.optim.SGD([*table.parameters(), *head.parameters()], lr=0.1)
-    head(table(torch.tensor([1, 2, 3]))).pow(2).sum().backward()
-    optimizer.step()
-    assert torch.equal(start, table.weight) == freeze
-
-
-def test_vectors_of_another_width_are_refused(file):
-    with pytest.raises(ValueError, match="vectors of 4 numbers, d_model is 16"):
-        load_vectors(TokenEmbedding(4, 16), ids_of, file)
+def test_a_download_is_whole_or_leaves_the_old_file(url, tmp_path, monkeypatch):
+    old = write(tmp_path / "file", "old")
+    monkeypatch.setattr(Server, "breaks_at", 100_000)
+    with refused(OSError, url, "online", tmp_path):
+        download(url, old, right)
+    monkeypatch.setattr(Server, "breaks_at", len(body))
+    with refused(OSError, url, "hash"):
+        download(url, old, "0" * 64)
+    assert old.read_bytes() == b"old" and [*tmp_path.iterdir()] == [old]
+    assert download(url, old, right).read_bytes() == body
+    assert download("http://127.0.0.1:9/file", old, right) == old  # nobody is asked

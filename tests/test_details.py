@@ -4,7 +4,6 @@ import io
 import json
 import sys
 import threading
-import types
 
 import numpy as np
 import pytest
@@ -15,15 +14,13 @@ import transformer_nbdev
 from transformer_nbdev.attention import attention, fused_attention
 from transformer_nbdev.cli import cli
 from transformer_nbdev.convert.marian import from_marian, to_marian
-from transformer_nbdev.data import Sequences, Tokenizer, _encode
+from transformer_nbdev.data import Tokenizer, _encode
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.speed import bench as performance
-from transformer_nbdev.speed.streaming import HubPairs, _read_shard, _write_shard
 from transformer_nbdev.tools import devices
-from transformer_nbdev.tools.corpora import Report, _parse_vector, number_split
 from transformer_nbdev.tools.diagnoses import _sorted, formula, relation
-from transformer_nbdev.tools.exercises import Exercise, wrong_answers
+from transformer_nbdev.tools.exercises import Exercise
 from transformer_nbdev.tools.files import Progress, cache_folder, say
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import TransformerConfig
@@ -71,20 +68,6 @@ def test_progress_ends_with_a_line(monkeypatch):
     progress.update(0.5, "too early for a line")
     progress.update(1.0, "the end")
     assert sys.stderr.getvalue().splitlines() == ["100%       0 s,     0 s left  the end"]
-
-
-def test_words_of_other_numbers_are_held_out_only_if_there_are_no_others():
-    assert min(number_split(200, 50, 100)[1]) == 100
-    assert min(number_split(200, 50, 101)[1]) < 100
-    assert _parse_vector("a 1", None) == ("a", [1.0])
-
-
-def test_wrong_answers_leave_the_rest_alone():
-    programs = [*wrong_answers("def f(x, y):\n    a = x * 3\n    b = g(x, 0, y)\n    return a + b")]
-    assert all(program.count("\n") == 3 for program in programs)
-    assert {"a = x * 4", "a = x * 6", "b = g(x, 1, y)", "b = g(x, -1, y)"} <= {
-        line.strip() for program in programs for line in program.splitlines()
-    }
 
 
 def test_relations_say_what_was_found_of_what_was_expected():
@@ -183,31 +166,11 @@ def test_only_the_last_piece_of_a_path_has_a_head():
     plt.close("all")
 
 
-def test_sets_of_the_hub_are_read_by_number(monkeypatch):
-    rows = [{"translation": {"en": word, "de": f"{word}!"}} for word in ("one", " ", "three")]
-    stub = types.SimpleNamespace(load_dataset=lambda name, config, split: rows)
-    monkeypatch.setitem(sys.modules, "datasets", stub)
-    source = HubPairs("some/set", "train", "en", "de", tag=">>de<< ")
-    assert len(source) == 3 and source.digest != HubPairs("some/set", "train", "en", "de").digest
-    assert source.read(np.array([2, 1])) == [(">>de<< three", "three!"), ("", " !")]
-    with pytest.raises(ValueError, match="ko"):
-        HubPairs("some/set", "train", "en", "ko")
-
-
 def test_what_is_true_or_false_has_two_options():
     options = {option for parameter in cli.commands["train"].params for option in parameter.secondary_opts}
     assert {"--no-bias", "--no-norm-first", "--no-compile"} <= options
 
 
-@pytest.mark.parametrize("vocab_size", [2**15, 2**15 + 1, 2**17])
-def test_kept_shards_hold_every_id(tmp_path, vocab_size):
-    rows = [[1, vocab_size - 1], [vocab_size // 2]]
-    told = Report(left_out={"empty line": ["train.en:3"]})
-    _write_shard(tmp_path / "shard", (Sequences(rows), Sequences(rows[::-1])), "mark", vocab_size, told)
-    sides, report = _read_shard(tmp_path / "shard", "mark")
-    source, target = ([ids.tolist() for ids in side] for side in sides)
-    assert report.left_out == told.left_out
-    assert source == rows and target == rows[::-1]
 
 
 def test_downloads_lie_in_the_home_folder_unless_told_otherwise(monkeypatch, tmp_path):

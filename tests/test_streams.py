@@ -3,10 +3,7 @@ import os
 import subprocess
 
 import pytest
-from helpers import cli, environment, refused, run
-
-from transformer_nbdev.data import Tokenizer
-from transformer_nbdev.tools.corpora import cut_words
+from helpers import cli, environment, run
 
 
 def closed(saved, number: int, *words: str) -> subprocess.CompletedProcess:
@@ -33,19 +30,3 @@ def test_without_standard_error_the_answer_comes(saved):
 def test_an_empty_folder_name_is_refused(tmp_path):
     done = run(*cli, "train", "--out", " ", "--steps=1", cwd=tmp_path)
     assert done.returncode == 2 and "it must name a folder" in done.stderr and not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
-def test_half_a_character_is_refused(saved, text):
-    with refused((ValueError, TypeError), "text 1"):
-        from transformer_nbdev.translator import Translator
-
-        Translator.from_pretrained(saved).translate([text])
-
-
-def test_a_word_without_an_end_is_cut_for_learning(capsys):
-    text = "ab" * 200_000
-    tokenizer = Tokenizer.train(["one two three"] * 9 + [text], 300)
-    assert "cut, 1,562 times" in capsys.readouterr().err
-    assert tokenizer.decode(tokenizer.encode(text[:999])) == text[:999]
-    assert [*cut_words(["a dog", "x" * 256])] == ["a dog", "x" * 256]

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .tools.corpora import Pairs, Report, cut_words
+from .tools.corpora import Pairs, Report
 from .tools.files import read_json
 from .tools.manifests import check_listed, write_listed
 
@@ -45,7 +45,7 @@ def _learn_vocabulary(
         show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
-    backend.train_from_iterator(cut_words(texts), trainer)
+    backend.train_from_iterator(texts, trainer)
     return backend
 
 # %% ../nbs/10_data.ipynb #8d17d142
