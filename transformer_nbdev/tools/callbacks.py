@@ -102,7 +102,7 @@ class State:
         "The files of a checkpoint: the weights for every loader, `state.pt` with the rest."
         self.model.save_pretrained(part)
         write_state(part / "state.pt", {k: v for k, v in state.items() if k != "model"})
-        seal(part)
+        seal(part, "state.pt")
 
     def read(self, checkpoint: Path) -> None:
         "Go back to what `write` wrote. ValueError if it is damaged or of another model."
