@@ -249,7 +249,7 @@ def say(text: str, end: str = "\n") -> None:
     if sys.stderr is None:
         return
     try:
-        print(Progress.erase + text, end=end, file=sys.stderr, flush=True)
+        print(f"{Progress.erase}{text}", end=end, file=sys.stderr, flush=True)
     except BrokenPipeError:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

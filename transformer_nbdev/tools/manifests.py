@@ -37,8 +37,8 @@ def read_manifest(folder: Path) -> dict[str, list[dict]]:
     files = values.get("files")
     if values.get("format") != _format or not isinstance(files, dict):
         raise ValueError(
-            f"{path} is damaged, or of a later version: copy the folder again, "
-            "pip install --upgrade transformer-nbdev, or delete this file alone"
+            f"{path} is damaged, or was written by a later version: copy the folder again, "
+            "or pip install --upgrade transformer-nbdev, or delete this file alone"
         )
     return files
 
@@ -63,9 +63,9 @@ def check_listed(folder: Path, *names: str) -> None:
         path = folder / name
         if name in known and path.is_file() and _describe(path) not in known[name]:
             raise ValueError(
-                f"{path} is not the file that {_name} lists: it is damaged, changed, of another run, or a run was "
-                "killed while it saved; copy the folder again, resume the run (train --resume writes the model anew), "
-                f"or, if the change is yours, delete {_name}"
+                f"{path} is not the file that {_name} lists: it is damaged, was changed, belongs to another run, or a "
+                "run was killed while it saved; copy the folder again, or resume the run (train --resume writes the "
+                f"model anew), or delete {_name} if you changed the file yourself"
             )
 
 # %% ../../nbs/tools/manifests.ipynb #fa131c95
