@@ -10,7 +10,6 @@ __all__ = ['write_atomically', 'writable_folder', 'new_folder', 'read_json', 'ap
 # %% ../../nbs/tools/files.ipynb #5236a89a
 import contextlib
 import hashlib
-import http.client
 import json
 import os
 import re
@@ -232,7 +231,7 @@ def download(url: str, path: Path, sha256: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         download_url_to_file(url, str(path), hash_prefix=sha256)
-    except (OSError, RuntimeError, http.client.HTTPException) as error:
+    except (OSError, RuntimeError) as error:
         hint = f"try again when online, or put {path.name} into {path.parent} yourself"
         raise OSError(f"could not download {url}: {error}; {hint}") from error
     return path
