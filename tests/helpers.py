@@ -15,6 +15,7 @@ import torch
 from transformer_nbdev.cli import main
 from transformer_nbdev.data import Pairs
 from transformer_nbdev.transformer import Transformer, TransformerConfig
+from transformer_nbdev.translator import Translator
 
 root = Path(__file__).parent.parent
 package = root / "transformer_nbdev"
@@ -154,6 +155,14 @@ def metrics(out: Path, name: str = "loss") -> dict[int, float]:
 def checkpoint(out: Path) -> Path:
     "The newest one."
     return sorted(out.glob("checkpoints/step-*"))[-1]
+
+
+def loads_or_says_how(folder: Path) -> None:
+    "What a kill or a full disk left loads, or it is refused in the sentence that says how to repair it."
+    try:
+        Translator.from_pretrained(folder)
+    except ValueError as error:
+        assert "--resume writes the model anew" in str(error), error
 
 
 def same(a, b) -> bool:

@@ -1,17 +1,15 @@
-"Model folders that are damaged, foreign or not there."
+"Model folders that are damaged, mixed, foreign or not there are refused in one sentence that names the file."
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import (
-    cut,
-    refused,
-    tiny_model,
-)
+from helpers import checkpoint, cut, refused, sentences, sizes, tiny_model
 
 from transformer_nbdev.data import Tokenizer
+from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator, corpus_scores
 
@@ -28,55 +26,77 @@ def foreign_weights(folder: Path) -> None:
     os.replace(folder / "other" / "model.safetensors", folder / "model.safetensors")
 
 
-damages = {
-    "no config": (lambda f: (f / "config.json").unlink(), ["config.json", "model folder"]),
-    "config cut": (lambda f: cut(f / "config.json", 0.5), ["config.json"]),
-    "config empty": (lambda f: cut(f / "config.json", 0), ["config.json"]),
-    "config a list": (lambda f: (f / "config.json").write_text("[1]"), ["config.json"]),
-    "config a number": (lambda f: (f / "config.json").write_text("5"), ["config.json"]),
-    "config binary": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), ["config.json"]),
-    "config of others": (lambda f: edit(f, model_type="marian"), ["config.json"]),
-    "field unknown": (lambda f: edit(f, rotary=True), ["config.json", "rotary"]),
-    "field missing": (lambda f: edit(f, vocab_size=None), ["config.json", "vocab_size"]),
-    "field wrong": (lambda f: edit(f, d_model="wide"), ["config.json", "d_model", "wide"]),
-    "field impossible": (lambda f: edit(f, n_heads=5), ["config.json", "n_heads", "5"]),
-    "field odd": (lambda f: edit(f, d_model=15, n_heads=1), ["config.json", "15"]),
-    "positions without end": (lambda f: edit(f, max_len=10**6), ["config.json", "16,000,000", "max_len"]),
-    "no weights": (lambda f: (f / "model.safetensors").unlink(), ["model.safetensors"]),
-    "weights cut": (lambda f: cut(f / "model.safetensors", 0.9), ["model.safetensors"]),
-    "weights almost gone": (lambda f: cut(f / "model.safetensors", 0.01), ["model.safetensors"]),
-    "weights empty": (lambda f: cut(f / "model.safetensors", 0), ["model.safetensors"]),
-    "weights pickled": (
-        lambda f: torch.save({"a": torch.ones(1)}, f / "model.safetensors"), ["model.safetensors"]
-    ),
-    "weights of others": (foreign_weights, ["model.safetensors", "embedding.weight", "(30, 16)"]),
-    "model smaller": (lambda f: edit(f, n_encoder_layers=2), ["model.safetensors", "layers.1"]),
-    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), ["tokenizer.json"]),
-    "tokenizer cut": (lambda f: cut(f / "tokenizer.json", 0.5), ["tokenizer.json"]),
-    "tokenizer of others": (lambda f: (f / "tokenizer.json").write_text("{}"), ["tokenizer.json"]),
-}
-
-
-@pytest.mark.parametrize("damage", damages)
-def test_damaged_model_folder(copied, damage):
-    change, words = damages[damage]
-    (copied / "manifest.json").unlink()  # by what is in the file
+@pytest.mark.parametrize("change, words", [
+    (lambda f: (f / "config.json").unlink(), ["config.json", "model folder"]),
+    (lambda f: cut(f / "config.json", 0.5), ["config.json"]),
+    (lambda f: (f / "config.json").write_text("[1]"), ["config.json"]),
+    (lambda f: edit(f, model_type="marian"), ["config.json"]),
+    (lambda f: edit(f, rotary=True), ["config.json", "rotary"]),
+    (lambda f: edit(f, vocab_size=None), ["config.json", "vocab_size"]),
+    (lambda f: edit(f, d_model="wide"), ["config.json", "d_model", "wide"]),
+    (lambda f: edit(f, n_heads=5), ["config.json", "n_heads", "5"]),
+    (lambda f: edit(f, n_encoder_layers=2), ["model.safetensors", "layers.1"]),
+    (lambda f: (f / "model.safetensors").unlink(), ["model.safetensors"]),
+    (lambda f: cut(f / "model.safetensors", 0.9), ["model.safetensors"]),
+    (lambda f: torch.save({"a": torch.ones(1)}, f / "model.safetensors"), ["model.safetensors"]),
+    (foreign_weights, ["model.safetensors", "embedding.weight", "(30, 16)"]),
+    (lambda f: (f / "tokenizer.json").unlink(), ["tokenizer.json"]),
+    (lambda f: cut(f / "tokenizer.json", 0.5), ["tokenizer.json"]),
+    (lambda f: (f / "tokenizer.json").write_text("{}"), ["tokenizer.json"]),
+])
+def test_a_damaged_folder_without_a_manifest(copied, change, words):
+    (copied / "manifest.json").unlink()
     change(copied)
     with refused(ValueError, copied, *words):
         Translator.from_pretrained(copied)
 
 
-@pytest.mark.parametrize("damage", [name for name in damages if not name.startswith("no ")])
-def test_damage_is_seen_by_the_manifest(copied, damage):
-    change, words = damages[damage]
-    change(copied)
-    with refused(ValueError, copied, words[0] if damage != "model smaller" else "config.json", "manifest.json"):
+def trainer(folder: Path, seed: int) -> Trainer:
+    "A tiny run of two updates."
+    config = TrainingConfig(precision="fp32", steps=2, batch_tokens=200, seed=seed)
+    return Trainer.from_pairs(sentences(40, seed), config, folder, None, "tiny", 280, "cpu", quiet=True, **sizes)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> tuple[Path, Path]:
+    "Two runs that differ in their data and random numbers."
+    folders = [tmp_path_factory.mktemp("runs") / str(seed) for seed in (0, 1)]
+    for seed, folder in enumerate(folders):
+        trainer(folder, seed).fit()
+    return tuple(folders)
+
+
+def flip(path: Path, other: Path) -> None:
+    "Change one bit in the middle."
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+damages = [flip, lambda path, _: cut(path, 0.99), lambda path, other: shutil.copy(other, path)]
+
+
+@pytest.mark.parametrize("damage", damages, ids=["a bit", "cut", "of the other run"])
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "state.pt"])
+def test_the_manifest_sees_a_damaged_or_exchanged_file(runs, tmp_path, damage, name):
+    run = shutil.copytree(runs[0], tmp_path / "run")
+    paths = [(checkpoint(folder) if name == "state.pt" else folder) / name for folder in (run, runs[1])]
+    damage(*paths)
+    with refused(ValueError, f"{paths[0]} is not the file that manifest.json lists", "--resume", "copy the folder"):
+        trainer(run, 0).resume() if name == "state.pt" else Translator.from_pretrained(run)
+    if name != "state.pt":
+        trainer(run, 0).resume().fit()
+        assert (run / name).read_bytes() == (runs[0] / name).read_bytes()
+        Translator.from_pretrained(run)
+
+
+def test_a_damaged_manifest_is_named_and_made_anew(copied):
+    translator = Translator.from_pretrained(copied)
+    (copied / "manifest.json").write_text("{")
+    with refused(ValueError, copied / "manifest.json", "damaged"):
         Translator.from_pretrained(copied)
-
-
-def test_many_positions_may_be_meant(tmp_path):
-    tiny_model(max_len=600_000).save_pretrained(tmp_path / "long")
-    assert Transformer.from_pretrained(tmp_path / "long").config.max_len == 600_000
+    translator.save_pretrained(copied)
+    Translator.from_pretrained(copied)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "empty"])
@@ -89,20 +109,10 @@ def test_not_a_model_folder(tmp_path, name):
         Tokenizer.load(tmp_path / name)
 
 
-def test_translator_arguments(saved):
-    translator = Translator.from_pretrained(saved)
-    with refused(TypeError, "texts", "list"):
-        translator.translate("one two")
-
-
 def test_texts_that_are_not_text(saved):
-    for wrong in (2, None, float("nan")):
-        with refused(TypeError, "text 2", type(wrong).__name__):
-            Translator.from_pretrained(saved).translate(["one", wrong])
-
-
-def test_scores_need_pairs():
+    translator = Translator.from_pretrained(saved)
+    for wrong, words in ((["one", None], ["text 2", "NoneType"]), ("one two", ["texts", "list"])):
+        with refused(TypeError, *words):
+            translator.translate(wrong)
     with refused(ValueError, "2 hypotheses", "1 references"):
         corpus_scores(["a", "b"], ["a"])
-    with refused(ValueError, "0 hypotheses"):
-        corpus_scores([], [])

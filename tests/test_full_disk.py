@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import (
-    contents,
-    cut,
-    refused,
-    sentences,
-    sizes,
-    tiny_model,
-    write,
-)
+from helpers import contents, loads_or_says_how, refused, sentences, sizes, tiny_model, write
 
-from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
+from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.translator import Translator
 
@@ -48,7 +40,7 @@ def small_files(limit: int):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("free", range(9))  # each of three files, between two versions of the manifest
+@pytest.mark.parametrize("free", range(6))  # three files of the model, the tokenizer, and the manifest after each
 def test_full_disk_while_saving_a_model(copied, monkeypatch, free):
     before = contents(copied)
     translator = Translator.from_pretrained(copied)
@@ -56,16 +48,15 @@ def test_full_disk_while_saving_a_model(copied, monkeypatch, free):
         translator.model.output.weight += 1
     with full_disk(monkeypatch, free), refused(OSError, copied, "No space left"):
         translator.save_pretrained(copied)
-    changed = {n for n, b in contents(copied).items() if before.get(n) != b}
-    assert changed <= {"model.safetensors", "manifest.json"} and set(before) == set(contents(copied))
-    Translator.from_pretrained(copied)
+    assert set(before) == set(contents(copied)) and (free or before == contents(copied))
+    loads_or_says_how(copied)
+    translator.save_pretrained(copied)
+    assert torch.equal(Translator.from_pretrained(copied).model.output.weight, translator.model.output.weight)
 
 
 def test_writes_that_really_fail(copied):
     before = contents(copied)
     translator = Translator.from_pretrained(copied)
-    with small_files(100), refused(OSError, copied / "config.json"):
-        translator.model.save_pretrained(copied)
     with small_files(1000), refused(OSError, copied / "model.safetensors"):
         translator.model.save_pretrained(copied)
     with small_files(1000), refused(OSError, copied / "tokenizer.json"):
@@ -82,30 +73,33 @@ def trainer(folder: Path, **config) -> Trainer:
     )
 
 
-def weights(folder: Path) -> bytes:
-    "Of the last checkpoint."
-    return sorted(folder.glob("checkpoints/step-*"))[-1].joinpath("model.safetensors").read_bytes()
+def weights(folder: Path) -> list[bytes]:
+    "Of the model and of the last checkpoint."
+    places = folder, sorted(folder.glob("checkpoints/step-*"))[-1]
+    return [(place / "model.safetensors").read_bytes() for place in places]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> bytes:
+def undisturbed(tmp_path_factory) -> list[bytes]:
     "The weights of a run that nothing disturbed."
     folder = tmp_path_factory.mktemp("undisturbed")
     trainer(folder).fit()
     return weights(folder)
 
 
-@pytest.mark.parametrize("free", range(17, 34))
+@pytest.mark.parametrize("free", range(12, 24))
 def test_full_disk_while_training(tmp_path, monkeypatch, undisturbed, free):
-    # A save writes 17 files, manifests included; the disk fills up during the second one.
+    # A save writes 12 files, manifests included; the disk fills up during the second one.
     with full_disk(monkeypatch, free), refused(OSError, tmp_path, "No space left"):
         trainer(tmp_path).fit()
+    loads_or_says_how(tmp_path)
     trainer(tmp_path).resume().fit()
+    Translator.from_pretrained(tmp_path)
     assert weights(tmp_path) == undisturbed
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_the_state_of_a_run_does_not_fit_on_the_disk(tmp_path, undisturbed):
+def test_the_state_of_a_run_does_not_fit_on_the_disk(tmp_path):
     trainer(tmp_path, steps=2, schedule="paper").fit()
     before = contents(tmp_path / "checkpoints")
     size = (tmp_path / "model.safetensors").stat().st_size
@@ -123,46 +117,24 @@ def test_the_metrics_do_not_fit_on_the_disk(tmp_path):
         resumed = trainer(tmp_path)
         resumed.state.step = 2
         resumed.log(loss=1.0, lr=1.0, tokens_per_second=1)
-    resumed = trainer(tmp_path, steps=2).resume()
-    assert [r["step"] for r in resumed.history] == [1, 2]
-    resumed.fit()
+    trainer(tmp_path, steps=2).resume().fit()
     assert path.read_text().splitlines() == lines
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, saved):
     below = write(tmp_path / "file", "text") / "run"
-    with refused(ValueError, below, "choose another"):
-        trainer(below)
-    with refused(ValueError, below, "choose another"):
-        tiny_model().save_pretrained(below)
+    for begin in (trainer, tiny_model().save_pretrained):
+        with refused(ValueError, below, "choose another"):
+            begin(below)
     with refused(OSError, below, "another folder"):
         Tokenizer.load(saved).save(below)
-    assert (tmp_path / "file").read_text() == "text"
 
 
 def test_a_new_run_does_not_mix_with_an_old_one(tmp_path):
-    trainer(tmp_path).fit()
+    trainer(tmp_path, steps=2).fit()
     before = contents(tmp_path)
     with refused(ValueError, tmp_path, "resume"):
         trainer(tmp_path, steps=4).fit()
     assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_damaged_checkpoint(tmp_path, share):
-    trainer(tmp_path, steps=2).fit()
-    cut(tmp_path / "checkpoints" / "step-00000002" / "state.pt", share)
-    with refused(ValueError, tmp_path, "state.pt"):
-        trainer(tmp_path).resume()
-
-
-def test_nothing_to_resume(tmp_path):
-    with refused(ValueError, "nothing to resume", tmp_path):
-        trainer(tmp_path).resume()
-
-
-def test_validation_pairs_need_a_tokenizer(tmp_path):
-    tokenizer = Tokenizer.train(["one two"], 259)
-    batches = TokenBatches(*encode_pairs([("one", "eins")], tokenizer))
-    with refused(ValueError, "tokenizer"):
-        Trainer(tiny_model(), batches, TrainingConfig(steps=1), valid=sentences(2), device="cpu")
+    with refused(ValueError, "nothing to resume", tmp_path / "new"):
+        trainer(tmp_path / "new").resume()

@@ -38,10 +38,11 @@ def wait_for(condition, process: subprocess.Popen, seconds: float = 120) -> None
         time.sleep(0.005)
 
 
-def test_an_interrupted_run_can_be_resumed(command, corpus, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
+def test_an_interrupted_run_can_be_resumed(command, corpus, tmp_path, number):
     process = start(*train(corpus, tmp_path, "--steps=100000", "--save-every=0"))
     wait_for((tmp_path / "metrics.jsonl").exists, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, text = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in text and text.splitlines()[-1].startswith("interrupted")
@@ -49,5 +50,3 @@ def test_an_interrupted_run_can_be_resumed(command, corpus, tmp_path):
     done = command(*train(corpus, tmp_path, "--resume", f"--steps={step + 2}")[len(cli) :])
     assert done.returncode == 0, done.stderr
     assert list(metrics(tmp_path)) == list(range(1, step + 3))
-
-

@@ -1,27 +1,15 @@
 "No NaN is called a model, nothing of the user's is removed, printing ends no run, errors save first."
 import math
 import os
-import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import (
-    checkpoint,
-    environment,
-    metrics,
-    sentences,
-    sizes,
-    start,
-    tiny_model,
-    train,
-)
+from helpers import checkpoint, environment, metrics, sentences, sizes, tiny_model, train
 
-from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
 from transformer_nbdev.tools.files import new_folder
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer
@@ -85,18 +73,13 @@ def test_a_gradient_that_is_not_finite_leaves_the_weights(tmp_path):
     assert trainer.step == 2
 
 
-@pytest.mark.parametrize("steps", [5, 6, 8])
+@pytest.mark.parametrize("steps", [5, 8])
 def test_an_absurd_rate_never_replaces_the_good_model(tmp_path, steps):
     small_run(tmp_path, steps=4).fit()
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.safetensors")}
     with pytest.raises(ValueError, match="finite"):
         small_run(tmp_path, steps=steps, lr=1e30, warmup=0, clip_norm=0).resume().fit()
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*.safetensors")}
-
-
-def test_eps_must_be_above_0():
-    with pytest.raises(ValueError, match="eps must be above 0"):
-        TrainingConfig(steps=1, eps=0)
 
 
 def test_two_checkpoints_are_kept_and_nothing_of_the_user_is_touched(tmp_path):
@@ -114,38 +97,27 @@ def test_two_checkpoints_are_kept_and_nothing_of_the_user_is_touched(tmp_path):
     assert left == {"step-00000006", "step-00000008"}
 
 
-def test_an_error_in_the_loop_saves_first(tmp_path):
+@pytest.mark.parametrize("where", ["a callback", "an update"])
+def test_an_error_saves_first_and_loses_nothing(tmp_path, where):
+    def out_of_memory(*_):
+        trainer.updater.loss_sum = loss_sum
+        torch.rand(3)
+        raise RuntimeError("out of memory")
+
     def fail(trainer):
-        raise RuntimeError("a callback failed")
+        if where == "a callback":
+            raise RuntimeError("out of memory")
+        trainer.updater.loss_sum = out_of_memory
 
     trainer = small_run(tmp_path, [at(3, fail)], save_every=0)
-    with pytest.raises(RuntimeError, match="a callback failed"):
-        trainer.fit()
-    small_run(tmp_path, save_every=0).resume().fit()
-    small_run(tmp_path / "whole", save_every=0).fit()
-    assert metrics(tmp_path) == metrics(tmp_path / "whole")
-    a, b = (Transformer.from_pretrained(p) for p in (tmp_path, tmp_path / "whole"))
-    assert all(map(torch.equal, weights(a), weights(b)))
-
-
-def test_an_error_in_an_update_leaves_the_state_as_it_was(tmp_path):
-    trainer = small_run(tmp_path, save_every=0)
-    loss_sum, calls = trainer.updater.loss_sum, []
-
-    def out_of_memory(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            torch.rand(3)
-            raise RuntimeError("out of memory")
-        return loss_sum(*arguments)
-
-    trainer.updater.loss_sum = out_of_memory
+    loss_sum = trainer.updater.loss_sum
     with pytest.raises(RuntimeError, match="out of memory"):
         trainer.fit()
     resumed = small_run(tmp_path, save_every=0).resume()
     assert resumed.step == 3
     resumed.fit()
     small_run(tmp_path / "whole", save_every=0).fit()
+    assert metrics(tmp_path) == metrics(tmp_path / "whole")
     a, b = (Transformer.from_pretrained(p) for p in (tmp_path, tmp_path / "whole"))
     assert all(map(torch.equal, weights(a), weights(b)))
 
@@ -185,62 +157,29 @@ def test_the_reader_of_the_log_dies(corpus, tmp_path):
     assert checkpoint(tmp_path).name == "step-00000060"
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
-def test_a_closed_terminal_saves_first(corpus, tmp_path):
-    process = start(*train(corpus, tmp_path, "--steps=100000", "--save-every=0"))
-    end = time.monotonic() + 120
-    while not (tmp_path / "metrics.jsonl").exists():
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
-    process.send_signal(signal.SIGHUP)
-    _, text = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Traceback" not in text
-    assert list(tmp_path.glob("checkpoints/step-????????"))
-
-
-@pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_modes_follow_the_umask(tmp_path, mask):
-    old = os.umask(mask)
+def test_modes_follow_the_umask(tmp_path):
+    old = os.umask(0o027)
     try:
-        (tmp_path / "open").mkdir()
-        (tmp_path / "open").chmod(0o777)  # a parent that anyone may write to
-        with new_folder(tmp_path / "open" / "model") as part:
+        with new_folder(tmp_path / "model") as part:
             tiny_model().save_pretrained(part)
-            fd = os.open(part / "private", os.O_CREAT | os.O_WRONLY, 0o600)  # as some libraries do
-            os.close(fd)
+            os.close(os.open(part / "private", os.O_CREAT | os.O_WRONLY, 0o600))  # as some libraries do
         small_run(tmp_path / "run", steps=2).fit()
     finally:
         os.umask(old)
-    for path in [*(tmp_path / "open").rglob("*"), *(tmp_path / "run").rglob("*")]:
-        wanted = (0o777 if path.is_dir() else 0o666) & ~mask
-        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+    for path in [*(tmp_path / "model").rglob("*"), *(tmp_path / "run").rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o750 if path.is_dir() else 0o640), path
 
 
-@pytest.mark.parametrize("damage", [lambda t: t[:1], lambda t: t.half()])
-def test_a_moment_that_does_not_fit_is_refused(tmp_path, damage):
+def test_a_moment_of_another_shape_is_refused(tmp_path):
     small_run(tmp_path, steps=2).fit()
     path = checkpoint(tmp_path) / "state.pt"
     state = torch.load(path, weights_only=True)
     moments = state["optimizer"]["state"][0]
-    moments["exp_avg"] = damage(moments["exp_avg"]).clone()
+    moments["exp_avg"] = moments["exp_avg"][:1].clone()
     torch.save(state, path)
+    path.with_name("manifest.json").unlink()
     trainer = small_run(tmp_path)
     before = weights(trainer.model)
-    with pytest.raises(ValueError, match="state.pt is not the file that manifest.json lists"):
-        trainer.resume()
-    path.with_name("manifest.json").unlink()
     with pytest.raises(ValueError, match="exp_avg of parameter 0"):
         trainer.resume()
     assert all(map(torch.equal, before, weights(trainer.model)))
-
-
-def test_the_run_goes_on_with_the_same_batches_after_a_refused_update():
-    tokenizer = Tokenizer.train([s for pair in sentences(40) for s in pair], 280)
-    batches = TokenBatches(*encode_pairs(sentences(40), tokenizer), 200)
-    config = TrainingConfig(steps=4, precision="fp32")
-    trainer = Trainer(tiny_model(vocab_size=280), batches, config, device="cpu", quiet=True)
-    before = trainer.batches.state_dict()
-    poison(trainer)
-    with pytest.raises(ValueError):
-        trainer.update(0.0)
-    assert trainer.batches.state_dict() == before

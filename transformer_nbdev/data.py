@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from .tools.corpora import Pairs, Report
-from .tools.files import read_json
-from .tools.manifests import check_listed, write_listed
+from .tools.files import read_json, write_atomically
+from .tools.manifests import check_listed, seal
 
 if TYPE_CHECKING:  # imported where it is used: it takes a moment
     import tokenizers
@@ -111,7 +111,8 @@ class Tokenizer:
         "Write `tokenizer.json` into the folder, atomically."
         text = self.backend.to_str(pretty=True)
         path = Path(folder) / "tokenizer.json"
-        write_listed(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        seal(path.parent, path.name)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Tokenizer":

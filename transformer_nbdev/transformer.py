@@ -24,8 +24,8 @@ from .encoder import Encoder, activations
 from .multi_head import MultiHeadAttention
 from .output_loss import OutputProjection
 from .positional_encoding import PositionalEncoding
-from .tools.files import read_json, writable_folder
-from .tools.manifests import check_listed, read_fields, write_listed
+from .tools.files import read_json, writable_folder, write_atomically
+from .tools.manifests import check_listed, read_fields, seal
 
 # %% ../nbs/09_transformer.ipynb #768969f3
 def _check_config(c: "TransformerConfig") -> None:
@@ -276,9 +276,10 @@ def _write_model(model: Transformer, folder: Path) -> None:
     path = folder / "model.safetensors"
     tensors = {name: p.detach().contiguous() for name, p in model.named_parameters()}
     _check_numbers(path, tensors)
+    write_atomically(path, lambda part: save_file(tensors, part))
     for file, values in config_files(model).items():
-        write_listed(folder / file, partial(_write_json, values))
-    write_listed(path, lambda path: save_file(tensors, path))
+        write_atomically(folder / file, partial(_write_json, values))
+    seal(folder, path.name, *config_files(model))
 
 # %% ../nbs/09_transformer.ipynb #060cec79
 def _read_model(kind: type[Transformer], folder: Path) -> Transformer:

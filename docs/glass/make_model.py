@@ -13,13 +13,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformer_nbdev.corpora import language_tag, number_pairs, number_split, number_words
 
 from transformer_nbdev.attention import attention
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.decoder import shift_right
 from transformer_nbdev.multi_head import MultiHeadAttention, join_heads
 from transformer_nbdev.search import beam_search
+from transformer_nbdev.tools.corpora import language_tag, number_pairs, number_split, number_words
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
