@@ -102,11 +102,10 @@ def test_full_disk_while_training(tmp_path, monkeypatch, undisturbed, free):
 def test_a_run_that_does_not_fit_on_the_disk_can_be_resumed(tmp_path):
     trainer(tmp_path, steps=2, schedule="paper").fit()
     before, path = contents(tmp_path / "checkpoints"), tmp_path / "metrics.jsonl"
-    resumed = trainer(tmp_path, schedule="paper").resume()
     with small_files(path.stat().st_size + 10), refused(OSError, path):
-        resumed.log(loss=1.0, lr=1.0, tokens_per_second=1)
+        trainer(tmp_path, schedule="paper").resume().log(loss=1.0, lr=1.0, tokens_per_second=1)
     with small_files((tmp_path / "model.safetensors").stat().st_size + 5000), refused(OSError, tmp_path, "state.pt"):
-        resumed.fit()
+        trainer(tmp_path, schedule="paper").resume().fit()
     assert before.items() <= contents(tmp_path / "checkpoints").items()
     resumed = trainer(tmp_path, schedule="paper").resume()
     assert resumed.step == 2 and [record["step"] for record in resumed.history] == [1, 2]
