@@ -287,7 +287,7 @@ class Progress:
                 say(self.line())
                 continue
             width = shutil.get_terminal_size().columns - 1
-            line = f"{'█' * int(20 * self.done):20}|{self.line()}"[:width]
+            line = f"{'█' * int(10 * self.done):10}|{self.line()}"[:width]
             say(line, end="")
             Progress.erase = f"\r{'':{len(line)}}\r"
 
