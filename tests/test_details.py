@@ -161,7 +161,7 @@ def test_marian_folders_without_some_values(tmp_path):
 
 def test_a_ctranslate2_folder_without_its_longest_text(tmp_path):
     pytest.importorskip("ctranslate2")
-    from transformer_nbdev.convert.serving import CTranslate2Translator, to_ctranslate2
+    from transformer_nbdev.convert.ctranslate2 import CTranslate2Translator, to_ctranslate2
 
     tokenizer = Tokenizer.train(["one two three"], 280)
     to_ctranslate2(tiny_model(vocab_size=tokenizer.vocab_size), tmp_path / "model", tokenizer)

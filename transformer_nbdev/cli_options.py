@@ -162,7 +162,7 @@ def shown(name: str, default: object, **options: Any) -> Callable:
     return click.option(name, default=default, show_default=True, **options)
 
 
-preset_kind, positive, formats = click.Choice([*presets]), click.IntRange(min=1), ["native", "marian", "torch"]
+preset_kind, positive, formats = click.Choice([*presets]), click.IntRange(min=1), ["native", "marian"]
 precision_option = shown("--precision", "auto", type=click.Choice(["auto", "fp32", "bf16"]),
                     help="auto takes bf16 where the device is fast at it.")
 plain_option = click.option("--plain", is_flag=True, help="Without faster versions of the model's parts.")

@@ -205,7 +205,7 @@ _counts = {  # exercises in each notebook
     "00_foundations": 10, "01_embedding": 10, "02_positional_encoding": 10, "03_attention": 11, "04_multi_head": 10,
     "05_encoder": 10, "06_decoder": 10, "07_output_loss": 9, "08_optimisation": 10, "09_transformer": 9, "10_data": 10,
     "11_training": 10, "12_inference": 10, "13_translation": 6, "14_classification": 8, "convert/onnx": 3,
-    "convert/torch_nn": 3, "convert/marian": 5, "translator": 3, "convert/serving": 4, "speed/bench": 9,
+    "convert/torch_nn": 3, "convert/marian": 5, "translator": 3, "convert/ctranslate2": 4, "speed/bench": 9,
     "speed/streaming": 3, "command_line": 6,
 }
 
