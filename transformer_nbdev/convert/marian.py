@@ -133,13 +133,14 @@ def _native_model(values: dict, found: dict[str, Tensor]) -> Transformer:
         tensors = {name: torch.cat([found[key] for key in _marian_source(name, values, found)]) for name in names}
         if "final_logits_bias" in found:  # if not, it stays zero
             tensors["output.bias"] = found["final_logits_bias"][0]
-        tensors = permute_basis(tensors, halves_order(model.config.d_model).argsort())
         model = model.to(tensors["embedding.weight"].dtype)
         model.load_state_dict(tensors, strict=False)
     except KeyError as error:
         raise ValueError(f"the weights have no {error.args[0]}") from None
-    except (IndexError, RuntimeError) as error:
-        raise ValueError(f"the weights do not have the shapes that config.json describes: {error}") from None
+    except RuntimeError as error:
+        raise ValueError(f"the weights do not fit config.json: {' '.join(str(error).split())}") from None
+    order = halves_order(model.config.d_model).argsort()
+    model.load_state_dict(permute_basis(dict(model.named_parameters()), order), strict=False)
     return model.eval()
 
 # %% ../../nbs/convert/marian.ipynb #c094ee19
@@ -165,25 +166,18 @@ def import_extra(name: str, extra: str = "interop") -> types.ModuleType:
         raise ImportError(f"{error}; pip install 'transformer-nbdev[{extra}]'") from error
 
 # %% ../../nbs/convert/marian.ipynb #a7bbe52b
-def _all_values(config: dict, generation: dict) -> dict:
-    "Marian's configuration, and the two ids that newer versions of `transformers` keep in the generation's."
-    names = ("forced_eos_token_id", "decoder_start_token_id")
-    return config | {name: generation[name] for name in names if generation.get(name) is not None}
+def from_marian(source: str | os.PathLike, device: str | torch.device = "cpu") -> Transformer:
+    """Load the weights of a Marian model into a `Transformer`, in evaluation mode.
 
-
-def from_marian(source: str | os.PathLike | nn.Module, device: str | torch.device = "cpu") -> Transformer:
-    """Make a `Transformer` with the weights of a Marian model, in evaluation mode.
-
-    `source` is a folder, a hub id such as "Helsinki-NLP/opus-mt-en-de", or a `MarianMTModel`.
-    ValueError names the option, key or shape that does not fit; OSError if the hub is out of reach.
+    `source` is a folder, or a hub id such as "Helsinki-NLP/opus-mt-en-de". ValueError names the option, key or shape
+    that does not fit; OSError if the hub is out of reach.
     """
-    if isinstance(source, nn.Module):
-        marian: Any = source
-        values = _all_values(marian.config.to_dict(), marian.generation_config.to_dict())
-        return _native_model(values, marian.state_dict()).to(device)
     folder = model_folder(source)
-    newer = folder / "generation_config.json"
-    values = _all_values(read_json(folder / "config.json"), read_json(newer) if newer.is_file() else {})
+    values, newer = read_json(folder / "config.json"), folder / "generation_config.json"
+    generation = read_json(newer) if newer.is_file() else {}
+    for name in ("forced_eos_token_id", "decoder_start_token_id"):  # newer versions of `transformers` keep them there
+        if generation.get(name) is not None:
+            values[name] = generation[name]
     try:
         return _native_model(values, _read_tensors(folder)).to(device)
     except ValueError as error:
