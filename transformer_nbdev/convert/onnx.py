@@ -171,8 +171,7 @@ _names = {
 
 
 def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -> None:
-    "Write one graph as an ONNX file. ImportError says what to install."
-    import_extra("onnxscript", "onnx")  # PyTorch's exporter is written with it
+    "Write one graph as an ONNX file."
     inputs, outputs = _names[name]
     options: Any = {"input_names": inputs, "output_names": outputs, "dynamo": True, "verbose": False}
     logging.disable(logging.WARNING)  # the exporter warns of changes in PyTorch, and of libraries not needed here
@@ -186,8 +185,10 @@ def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -
 def export_model(model: Transformer, folder: str | os.PathLike, tokenizer: Any = None, to: str = "onnx") -> None:
     """Write the two graphs into a new folder, with the configuration and the tokenizer.
 
-    `to` is "onnx" or "pt2". After an error nothing is left of the folder.
+    `to` is "onnx" or "pt2". After an error nothing is left of the folder. ImportError says what to install.
     """
+    if to == "onnx":
+        import_extra("onnxscript", "onnx")  # PyTorch's exporter is written with it
     programs = export_programs(model)
     with new_folder(folder) as new:
         for name, program in programs.items():

@@ -35,9 +35,8 @@ class DirectState:
     `cache` is `(layers, 2, rows, h, room, d_k)`: keys and values of the positions written so far.
     """
 
-    def __init__(self, memories: list[tuple[Tensor, Tensor]], memory_bias: Tensor | None, max_len: int):
-        self.memories, self.memory_bias, self.max_len = memories, memory_bias, max_len
-        self.length = 0
+    def __init__(self, memories: list[tuple[Tensor, Tensor]], memory_bias: Tensor | None):
+        self.memories, self.memory_bias, self.length = memories, memory_bias, 0
         self.cache: Tensor | None = None
         self.spare: Tensor | None = None  # the memory that the last reordering left free
 
@@ -50,8 +49,6 @@ class DirectState:
         return self.cache[layer, :, :, :, : self.length + 1]
 
     def _make_room(self, like: Tensor) -> None:
-        if self.length >= self.max_len:
-            raise ValueError(f"the cache has max_len = {self.max_len}, one more is needed")
         old, (_, rows, h, d_k) = self.cache, like.shape
         if old is None or self.length == old.shape[4]:
             self.cache = like.new_empty(len(self.memories), 2, rows, h, self.length + 16, d_k)
@@ -141,7 +138,7 @@ class Direct:
         model.eval()
         try:
             plain = model.start(src, 2)
-            state = self._direct(plain, 2)
+            state = self._direct(plain)
             found = torch.cat([self.step(ids, state) for ids in src.T[:2]])
             wanted = torch.cat([model.step(ids, plain) for ids in src.T[:2]])
         finally:
@@ -149,7 +146,7 @@ class Direct:
         bound = 0.01 if wanted.dtype.itemsize > 2 else 0.1  # for rounding; a mistake changes more
         return bool((found - wanted).norm() <= bound * wanted.norm())
 
-    def _direct(self, state: DecoderState, max_len: int) -> Any:
+    def _direct(self, state: DecoderState) -> Any:
         "The model's state as a direct step reads it; as it is where only the model's own step will do."
         mask, bias, weight = state.memory_mask, None, self.model.output.weight
         if self.refused or self.model.training or _unusual(self.model):
@@ -158,11 +155,11 @@ class Direct:
             if not mask.any(-1).all():  # a source of padding alone
                 return state
             bias = torch.zeros(mask.shape, dtype=weight.dtype, device=weight.device).masked_fill_(~mask, -torch.inf)
-        return DirectState(state.memories, bias, max_len)
+        return DirectState(state.memories, bias)
 
     def start(self, src: Tensor, max_len: int) -> Any:
         "Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens."
-        return self._direct(self.model.start(src, max_len), max_len)
+        return self._direct(self.model.start(src, max_len))
 
     def step(self, ids: Tensor, state: Any) -> Tensor:
         "Map the latest token of every hypothesis `(B·K,)` to the logits of the next one `(B·K, V)`."

@@ -129,7 +129,7 @@ class PiecewiseOutput(OutputProjection):
         self, x: Tensor, targets: Tensor, epsilon: float = 0.1, pad_id: int = 0, reduction: str = "mean"
     ) -> Tensor:
         "Compute `OutputProjection.loss`; under autocast the weight's gradient is summed in the weight's own type."
-        if _transformed(x):
+        if _transformed(x) or self._forward_hooks or self._forward_pre_hooks:  # a hook is to see all logits
             return super().loss(x, targets, epsilon, pad_id, reduction)
         weight, kind = self.weight, x.device.type
         check_loss(x, targets, len(weight), epsilon, pad_id, reduction)
