@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # at run time a name's module is imported when the name is fi
     from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
     from transformer_nbdev.speed.direct import Direct
     from transformer_nbdev.convert.ctranslate2 import CTranslate2Translator, to_ctranslate2
-    from transformer_nbdev.convert.folders import convert
+    from transformer_nbdev.convert.folders import convert_folder
     from transformer_nbdev.training import Trainer, TrainingConfig
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -44,7 +44,7 @@ _home = {
     "positional_encoding": ["PositionalEncoding", "sinusoidal_encoding"],
     "speed.direct": ["Direct"],
     "convert.ctranslate2": ["CTranslate2Translator", "to_ctranslate2"],
-    "convert.folders": ["convert"],
+    "convert.folders": ["convert_folder"],
     "training": ["Trainer", "TrainingConfig"],
     "transformer": ["Transformer", "TransformerConfig"],
 }

@@ -44,7 +44,7 @@ from transformer_nbdev.cli_options import (
     write_output,
 )
 from .convert.ctranslate2 import CTranslate2Translator
-from .convert.folders import convert as convert_folder
+from .convert.folders import convert_folder
 from .convert.onnx import load_graphs
 from .data import Tokenizer
 from .speed.bench import bench as measure

@@ -77,11 +77,16 @@ def marian_names(name: str) -> list[str]:
     return [f"model.{name.replace('in_proj_', f'{letter}_proj.')}" for letter in "qkv"]
 
 # %% ../../nbs/convert/marian.ipynb #823eff8b
+_marian_fields = {
+    "vocab_size": "vocab_size", "d_model": "d_model", "n_heads": "encoder_attention_heads", "d_ff": "encoder_ffn_dim",
+    "n_encoder_layers": "encoder_layers", "n_decoder_layers": "decoder_layers", "max_len": "max_position_embeddings",
+    "pad_id": "pad_token_id", "bos_id": "decoder_start_token_id", "eos_id": "eos_token_id",
+}
 _marian_activations = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 
 
 def _check_marian(values: dict) -> None:
-    "ValueError for an option of Marian's configuration that ours does not have."
+    "ValueError for an option of Marian's configuration that is missing, or that ours does not have."
     needed = {
         "model_type": "marian", "normalize_before": False, "normalize_embedding": False,
         "add_final_layer_norm": False, "static_position_embeddings": True,
@@ -93,26 +98,20 @@ def _check_marian(values: dict) -> None:
             raise ValueError(f"{option} = {values[option]!r} is not supported, only {value!r}")
     if (found := values.get("activation_function")) not in _marian_activations:
         raise ValueError(f"activation_function = {found!r} is not supported, only {', '.join(_marian_activations)}")
+    if missing := [name for name in _marian_fields.values() if name not in values]:
+        raise ValueError(f"config.json has no {missing[0]}")
 
 
 def _marian_config(values: dict) -> TransformerConfig:
-    "Our configuration for Marian's. ValueError names the option that is missing or not supported."
+    "Our configuration for Marian's."
     _check_marian(values)
     get = values.get
-    tied = get("share_encoder_decoder_embeddings", True) and get("tie_word_embeddings", True)
-    try:
-        return TransformerConfig(
-            vocab_size=values["vocab_size"], d_model=values["d_model"],
-            n_heads=values["encoder_attention_heads"], d_ff=values["encoder_ffn_dim"],
-            n_encoder_layers=values["encoder_layers"], n_decoder_layers=values["decoder_layers"],
-            dropout=get("dropout", 0.1), tie_embeddings=tied, output_bias=True,
-            activation=_marian_activations[values["activation_function"]],
-            max_len=values["max_position_embeddings"], pad_id=values["pad_token_id"],
-            bos_id=values["decoder_start_token_id"], eos_id=values["eos_token_id"],
-            scale_embeddings=get("scale_embedding", False),
-        )
-    except KeyError as error:
-        raise ValueError(f"config.json has no {error.args[0]}") from None
+    return TransformerConfig(
+        **{ours: values[theirs] for ours, theirs in _marian_fields.items()},
+        activation=_marian_activations[values["activation_function"]], dropout=get("dropout", 0.1),
+        tie_embeddings=get("share_encoder_decoder_embeddings", True) and get("tie_word_embeddings", True),
+        scale_embeddings=get("scale_embedding", False), output_bias=True,
+    )
 
 # %% ../../nbs/convert/marian.ipynb #2793c929
 def _marian_source(name: str, values: dict, found: dict) -> list[str]:
@@ -236,16 +235,12 @@ def _marian_values(model: Transformer) -> dict:
         )
     return {
         "architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True,
-        "vocab_size": c.vocab_size, "decoder_vocab_size": c.vocab_size, "d_model": c.d_model,
-        "encoder_layers": c.n_encoder_layers, "decoder_layers": c.n_decoder_layers,
-        "encoder_attention_heads": c.n_heads, "decoder_attention_heads": c.n_heads,
-        "encoder_ffn_dim": c.d_ff, "decoder_ffn_dim": c.d_ff, "num_hidden_layers": c.n_encoder_layers,
+        **{theirs: getattr(c, ours) for ours, theirs in _marian_fields.items()},
+        "decoder_vocab_size": c.vocab_size, "decoder_attention_heads": c.n_heads, "decoder_ffn_dim": c.d_ff,
+        "num_hidden_layers": c.n_encoder_layers, "bos_token_id": c.bos_id, "static_position_embeddings": True,
         "dropout": c.dropout, "attention_dropout": 0.0, "activation_dropout": 0.0,
-        "activation_function": {"silu": "swish"}.get(c.activation, c.activation),
-        "max_position_embeddings": c.max_len, "static_position_embeddings": True, "scale_embedding": c.scale_embeddings,
+        "activation_function": {"silu": "swish"}.get(c.activation, c.activation), "scale_embedding": c.scale_embeddings,
         "share_encoder_decoder_embeddings": c.tie_embeddings, "tie_word_embeddings": c.tie_embeddings,
-        "pad_token_id": c.pad_id, "bos_token_id": c.bos_id, "eos_token_id": c.eos_id,
-        "decoder_start_token_id": c.bos_id,
         "forced_eos_token_id": c.eos_id if model.generation.force_end else None,
     }
 

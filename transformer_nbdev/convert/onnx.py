@@ -105,12 +105,6 @@ class GraphState:
     def __init__(self, memory: tuple[Tensor, Tensor, Tensor], past: tuple[Tensor, Tensor]):
         self.memory, self.past = memory, past
 
-    def repeat(self, k: int) -> None:
-        "Repeat each sentence `k` times, next to each other."
-        keys, values, mask = self.memory
-        self.past = self.past[0].repeat_interleave(k, 1), self.past[1].repeat_interleave(k, 1)
-        self.memory = keys.repeat_interleave(k, 1), values.repeat_interleave(k, 1), mask.repeat_interleave(k, 0)
-
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         "Make row i the old row `rows[i]`; what the encoder gave moves only when sentences leave."
         keys, values, mask = self.memory
@@ -134,15 +128,11 @@ class GraphModel:
         self.config, self.encoder, self.step_graph = config, encoder, step_graph
         self.generation = generation or GenerationConfig()
 
-    def eval(self) -> "GraphModel":
-        "Do nothing: a graph has no other mode."
+    def train(self, mode: bool = False) -> "GraphModel":
+        "Do nothing: a graph has one mode only."
         return self
 
-    def train(self, mode: bool = True) -> "GraphModel":
-        "Do nothing, unless `mode` is True: ValueError, a graph cannot be trained."
-        if mode:
-            raise ValueError("a graph cannot be trained; train the model that it was exported from")
-        return self
+    eval = train
 
     def parameters(self) -> Iterator[Tensor]:
         "Yield an empty tensor: a search asks for its type."
@@ -156,8 +146,10 @@ class GraphModel:
 
     def step(self, ids: Tensor, state: GraphState) -> Tensor:
         "Map the latest token of every row `(rows,)` to the logits of the next one `(rows, V)`."
-        if len(ids) != state.past[0].shape[1]:  # the first step of several beams
-            state.repeat(len(ids) // state.past[0].shape[1])
+        n = state.past[0].shape[1]
+        if len(ids) != n:  # the first step of several beams
+            rows = torch.arange(n).repeat_interleave(len(ids) // n)
+            state.select(rows, rows)
         logits, *past = self.step_graph(ids, *state.past, *state.memory)
         state.past = past[0], past[1]
         return logits

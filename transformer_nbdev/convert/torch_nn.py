@@ -36,15 +36,12 @@ def torch_name(name: str) -> str:
     return f"transformer.{name}" if name.startswith(("encoder.", "decoder.")) else name
 
 # %% ../../nbs/convert/torch_nn.ipynb #ec776ecc
-_layers: dict[type, Any] = {EncoderLayer: nn.TransformerEncoderLayer, DecoderLayer: nn.TransformerDecoderLayer}
-
-
 def _torch_layer(layer: Any) -> Any:
     "PyTorch's encoder or decoder layer with the same shape and options."
     attention, hidden = layer.self_attention, layer.feed_forward
     shape = (attention.d_model, attention.n_heads, hidden.linear1.out_features)
     options = dict(norm_first=layer.residual1.norm_first, bias=attention.in_proj_bias is not None)
-    kind = next(theirs for ours, theirs in _layers.items() if isinstance(layer, ours))
+    kind: Any = nn.TransformerDecoderLayer if isinstance(layer, DecoderLayer) else nn.TransformerEncoderLayer
     return kind(*shape, layer.residual1.dropout.p, hidden.activation, batch_first=True, **options)
 
 
