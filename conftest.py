@@ -28,7 +28,8 @@ os.environ["TRANSFORMER_NBDEV_ROUNDS"] = "2"
 needed = {
     "marian.ipynb": ("transformers", "sentencepiece"),
     "quantization.ipynb": ("ctranslate2",),
-    "serving.ipynb": ("transformers", "sentencepiece", "ctranslate2"),
+    "ctranslate2.ipynb": ("transformers", "sentencepiece", "ctranslate2"),
+    "folders.ipynb": ("ctranslate2",),
 }
 
 

@@ -20,7 +20,7 @@ python = sys.executable
 workers = min(2, os.cpu_count() or 1)
 # These start first, so that both processes end at about the same time.
 longest = [
-    "13_translation", "bench", "quantization", "11_training", "translator", "onnx", "14_classification", "serving",
+    "13_translation", "bench", "quantization", "11_training", "translator", "onnx", "14_classification", "ctranslate2",
     "command_line", "streaming", "10_data", "muon", "12_inference", "08_optimisation", "test_training", "test_kills",
     "test_processes", "test_crossings", "test_onnx", "test_set_up", "test_convert", "test_compile", "test_resume",
 ]

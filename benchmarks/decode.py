@@ -16,8 +16,8 @@ from common import results, save
 from rounds import compare, serve
 from train import presets
 
+from transformer_nbdev.convert.ctranslate2 import to_ctranslate2
 from transformer_nbdev.convert.marian import to_marian
-from transformer_nbdev.convert.serving import to_ctranslate2
 from transformer_nbdev.data import Tokenizer, pad
 from transformer_nbdev.search import generate
 from transformer_nbdev.speed.direct import Direct

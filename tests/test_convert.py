@@ -1,32 +1,25 @@
-"Weights elsewhere: what does not teach. Parity of whole models stands in the three notebooks 15; here parts and files."
-import json
-import pickle
-import re
-import subprocess
+"Weights elsewhere: parity of parts with PyTorch, folders of other programs, and their refusals."
+import stat
 import sys
 
 import pytest
 import torch
-from helpers import environment, sentences, sizes
+from helpers import sentences, sizes
 from torch import nn
 
-from transformer_nbdev.convert import marian as marian_module
-from transformer_nbdev.convert import serving
+from transformer_nbdev.convert.ctranslate2 import CTranslate2Translator, to_ctranslate2
+from transformer_nbdev.convert.marian import from_marian, to_marian
 from transformer_nbdev.convert.torch_nn import from_torch, to_torch, torch_name
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.decoder import Decoder, DecoderLayer
-from transformer_nbdev.embedding import TokenEmbedding
-from transformer_nbdev.encoder import Encoder, EncoderLayer, FeedForward, Residual
-from transformer_nbdev.multi_head import MultiHeadAttention
-from transformer_nbdev.output_loss import OutputProjection
-from transformer_nbdev.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
+from transformer_nbdev.encoder import Encoder, EncoderLayer
+from transformer_nbdev.speed.parts import replace, training_parts
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 from transformer_nbdev.translator import Translator
 
 reason = "needs the extra: pip install transformers sentencepiece ctranslate2"
-transformers = pytest.importorskip("transformers", reason=f"transformers {reason}")
-pytest.importorskip("ctranslate2", reason=f"ctranslate2 {reason}")
-pytest.importorskip("sentencepiece", reason=f"sentencepiece {reason}")
+transformers = pytest.importorskip("transformers", reason=reason)
+pytest.importorskip("ctranslate2", reason=reason)
 
 
 def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
@@ -37,49 +30,42 @@ def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
     return module.eval()
 
 
-def post_norm(**options) -> tuple[Transformer, Tokenizer]:
+def translator(**options) -> Translator:
     "A small post-norm model and its tokenizer."
     tokenizer = Tokenizer.train([text for pair in sentences(60) for text in pair], 280)
     config = TransformerConfig(tokenizer.vocab_size, **{**sizes, **options})
-    return shaken(Transformer(config)), tokenizer
+    return Translator(shaken(Transformer(config)), tokenizer)
 
 
-def marian(**options):
-    "A Marian model with random weights."
-    base = dict(
-        vocab_size=500, decoder_vocab_size=500, d_model=512, pad_token_id=499, decoder_start_token_id=499,
-        eos_token_id=0, forced_eos_token_id=0, activation_function="swish", scale_embedding=True,
-        max_position_embeddings=128,
-    )
-    for side in ("encoder", "decoder"):
-        base |= {f"{side}_layers": 6, f"{side}_attention_heads": 8, f"{side}_ffn_dim": 2048}
-    model = transformers.MarianMTModel(transformers.MarianConfig(**{**base, **options})).eval()
-    torch.manual_seed(0)
-    for name, p in model.named_parameters():
-        if "embed_positions" not in name:
-            nn.init.normal_(p, mean=float("norm" in name and name.endswith("weight")), std=0.05)
-    model.final_logits_bias.normal_(0, 0.5)
-    return model
-
-
-@pytest.mark.parametrize("activation", ["swish", "gelu", "relu"])
+@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_marian_of_base_size(activation, tied):
-    theirs = marian(
-        activation_function=activation, share_encoder_decoder_embeddings=tied, tie_word_embeddings=tied
+def test_a_marian_folder_gives_the_logits_of_transformers(tmp_path, tied, file):
+    sides = {"layers": 2, "attention_heads": 4, "ffn_dim": 128}
+    config = transformers.MarianConfig(
+        vocab_size=60, decoder_vocab_size=60, d_model=64, pad_token_id=59, decoder_start_token_id=59, eos_token_id=0,
+        activation_function="swish", scale_embedding=True, max_position_embeddings=64,
+        share_encoder_decoder_embeddings=tied, tie_word_embeddings=tied,
+        **{f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sides.items()},
     )
-    ours = marian_module.from_marian(theirs)
-    src, tgt = torch.randint(1, 499, (2, 20)), torch.randint(1, 499, (2, 15))
-    src[1, 12:], tgt[:, 0] = 499, 499
+    theirs = transformers.MarianMTModel(config).eval()
+    positions = {name: p.clone() for name, p in theirs.state_dict().items() if "embed_positions" in name}
+    shaken(theirs).load_state_dict(positions, strict=False)
+    theirs.final_logits_bias.normal_(0, 0.5)
+    theirs.save_pretrained(tmp_path)
+    if file == "pytorch_model.bin":
+        torch.save(theirs.state_dict(), tmp_path / file)
+        (tmp_path / "model.safetensors").unlink()
+    src, tgt = torch.randint(1, 59, (2, 20)), torch.randint(1, 59, (2, 15))
+    src[1, 12:], tgt[:, 0] = 59, 59
+    ours = from_marian(tmp_path)
     for dtype, bar in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         with torch.no_grad():
-            mask = (src != 499).long()
+            mask = (src != 59).long()
             logits = theirs.to(dtype)(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
             assert (ours.to(dtype)(src, tgt) - logits).norm() < bar * logits.norm()
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+@pytest.mark.parametrize("activation, bias", [("relu", True), ("gelu", False), ("silu", True)])
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_parts_agree_with_torch_to_the_gradients(norm_first, activation, bias):
     x, memory = (torch.randn(3, n, 16, dtype=torch.float64) for n in (7, 5))
@@ -104,12 +90,21 @@ def test_parts_agree_with_torch_to_the_gradients(norm_first, activation, bias):
         assert max((a - b).norm() / b.norm() for a, b in pairs) < 1e-10
 
 
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"bias": False}, {"activation": "gelu"}], ids=str)
+def test_nn_transformer_there_and_back(options):
+    theirs = shaken(nn.Transformer(16, 4, 2, 3, 32, batch_first=True, **options)).double()
+    again = to_torch(from_torch(theirs))
+    assert type(again) is nn.Transformer and not again.training
+    assert {n: p.tolist() for n, p in theirs.named_parameters()} == {n: p.tolist() for n, p in again.named_parameters()}
+    x, y = torch.randn(2, 5, 16).double(), torch.randn(2, 6, 16).double()
+    later = torch.ones(6, 6).triu(1).bool()
+    torch.testing.assert_close(again(x, y, tgt_mask=later), theirs(x, y, tgt_mask=later), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("call, words", [
     (lambda: from_torch(nn.TransformerEncoderLayer(16, 4, layer_norm_eps=1e-6)), "layer_norm_eps must be 1e-5"),
     (lambda: from_torch(nn.TransformerEncoderLayer(16, 4, activation=torch.tanh)), "activation .* is not supported"),
-    (lambda: from_torch(nn.MultiheadAttention(16, 4, kdim=8)), "kdim and vdim"),
-    (lambda: from_torch(nn.MultiheadAttention(16, 4, add_bias_kv=True)), "add_bias_kv"),
-    (lambda: from_torch(nn.Linear(2, 2)), "Linear has no counterpart"),
+    (lambda: from_torch(nn.MultiheadAttention(16, 4, kdim=8)), "kdim"),
     (lambda: to_torch(nn.Linear(2, 2)), "no counterpart of Linear"),
 ])
 def test_what_has_no_counterpart_is_refused(call, words):
@@ -117,159 +112,67 @@ def test_what_has_no_counterpart_is_refused(call, words):
         call()
 
 
-def test_the_engine_refuses_a_final_norm_of_its_own(tmp_path):
-    model, tokenizer = post_norm(final_norm=True)
-    with pytest.raises(ValueError, match="final_norm = True cannot be represented"):
-        serving.to_ctranslate2(model, tmp_path / "out", tokenizer)
-    assert not list(tmp_path.iterdir())
-
-
-layers = {
-    "attention": (lambda: MultiHeadAttention(4, 2), lambda m, x: m(x, causal=True)),
-    "attention with weights": (lambda: MultiHeadAttention(4, 2), lambda m, x: m(x, need_weights=True)),
-    "feed-forward": (lambda: FeedForward(4, 6, "gelu"), lambda m, x: m(x)),
-    "residual": (lambda: Residual(4, 0.0), lambda m, x: m(x, torch.tanh)),
-    "positions": (lambda: PositionalEncoding(4, 8), lambda m, x: m(x)),
-    "learned positions": (lambda: LearnedPositionalEncoding(4, 8), lambda m, x: m(x)),
-    "output": (lambda: OutputProjection(4, 5, bias=True), lambda m, x: m(x)),
-    "embedding": (lambda: TokenEmbedding(7, 4), lambda m, x: m(torch.tensor([[1, 2, 3]])) * x),
-}
-for order in (False, True):
-    name = "pre-norm" if order else "post-norm"
-    layers |= {
-        f"{name} encoder layer": (lambda o=order: EncoderLayer(4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x)),
-        f"{name} encoder": (lambda o=order: Encoder(2, 4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x)),
-        f"{name} decoder layer": (lambda o=order: DecoderLayer(4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x, x + 1)),
-        f"{name} decoder": (lambda o=order: Decoder(2, 4, 2, 6, 0.0, o, "gelu"), lambda m, x: m(x, x + 1)),
-    }
-
-
-@pytest.mark.parametrize("name", layers)
-def test_gradcheck(name):
-    make, call = layers[name]
-    module = shaken(make()).double()
-    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    parameters = dict(module.named_parameters())
-
-    def function(x, *values):
-        named = {f"m.{name}": value for name, value in zip(parameters, values)}
-        return torch.func.functional_call(_Wrapped(module, call), named, (x,))
-
-    assert torch.autograd.gradcheck(function, (x, *parameters.values()))
-
-
-class _Wrapped(nn.Module):
-    "A module whose forward is `call`: functional_call needs one."
-
-    def __init__(self, m, call):
-        super().__init__()
-        self.m, self.call = m, call
-
-    def forward(self, x):
-        return self.call(self.m, x)
+def test_an_accelerated_model_goes_everywhere(tmp_path):
+    ours = translator()
+    model, src, tgt = ours.model, torch.randint(3, 250, (2, 7)), torch.randint(3, 250, (2, 5))
+    before, expected = {name: p.detach().clone() for name, p in model.named_parameters()}, model(src, tgt)
+    replace(model, training_parts)
+    twin = to_torch(model)
+    torch.testing.assert_close(twin(src, tgt), expected, rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(p, before[name]) for name, p in from_torch(twin).named_parameters())
+    to_marian(model, tmp_path / "marian", ours.tokenizer)
+    again = from_marian(tmp_path / "marian").state_dict()
+    assert all(torch.equal(p, again[name]) for name, p in before.items())
+    to_ctranslate2(model, tmp_path / "engine", ours.tokenizer)
 
 
 def test_every_kind_of_folder_by_the_command_line(command, tmp_path):
-    model, tokenizer = post_norm()
-    native = Translator(model, tokenizer)
+    native, texts = translator(), [source for source, _ in sentences(8)]
     native.save_pretrained(tmp_path / "native")
-    texts = [source for source, _ in sentences(8)]
     expected = native.translate(texts, max_new_tokens=9)
-    steps = [("native", "marian"), ("marian", "torch"), ("torch", "native"), ("native", "ctranslate2")]
-    folders = ["native", "marian", "torch", "again", "served"]
+    steps = [("native", "marian"), ("marian", "native"), ("native", "ctranslate2")]
+    folders = ["native", "marian", "again", "engine"]
     for (from_, to), source, target in zip(steps, folders, folders[1:]):
         done = command("convert", "--from", from_, "--to", to, tmp_path / source, tmp_path / target)
         assert done.returncode == 0, done.stderr
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / target).iterdir()}
+        assert modes == {stat.S_IMODE((tmp_path / "native" / "config.json").stat().st_mode)}  # others may read them
     assert Translator.from_pretrained(tmp_path / "again").translate(texts, max_new_tokens=9) == expected
     assert Translator.from_marian(tmp_path / "marian").translate(texts, max_new_tokens=9) == expected
-    for name, p in model.named_parameters():
-        again = Transformer.from_pretrained(tmp_path / "again").state_dict()[name]
-        assert torch.equal(p, again), name
-    assert serving.CTranslate2Translator(tmp_path / "served").translate(["", texts[0]])[0] == ""
+    again = Transformer.from_pretrained(tmp_path / "again").state_dict()
+    assert all(torch.equal(p, again[name]) for name, p in native.model.named_parameters())
+    assert CTranslate2Translator(tmp_path / "engine").translate(["", texts[0]])[0] == ""
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--to", "marian", "PRE", "OUT"], ["norm_first"]),
-    (["--from", "marian", "--to", "native", "nowhere", "OUT"], ["nowhere"]),
-    (["--from", "torch", "--to", "native", "PRE", "OUT"], ["model_type"]),
-    (["--to", "torch", "--quantization", "int8", "PRE", "OUT"], ["quantization"]),
-    (["--to", "ctranslate2", "--quantization", "int3", "PRE", "OUT"], ["int3"]),
-    (["--to", "ctranslate2", "BARE", "OUT"], ["tokenizer"]),
-    (["--to", "torch", "PRE", "PRE"], ["not empty"]),
+    (["--to", "marian", "PRE", "OUT"], "norm_first"),
+    (["--to", "ctranslate2", "FINAL", "OUT"], "final_norm = True cannot be represented"),
+    (["--from", "marian", "--to", "native", "PRE", "OUT"], "model_type"),
+    (["--to", "onnx", "--quantization", "int8", "PRE", "OUT"], "quantization"),
+    (["--to", "ctranslate2", "--quantization", "int3", "PRE", "OUT"], "int3"),
+    (["--to", "ctranslate2", "BARE", "OUT"], "tokenizer"),
+    (["--to", "native", "PRE", "PRE"], "not empty"),
 ])
 def test_the_command_line_refuses_in_one_sentence(command, tmp_path, monkeypatch, arguments, words):
-    model, tokenizer = post_norm(norm_first=True)
-    Translator(model, tokenizer).save_pretrained(tmp_path / "PRE")
-    model.save_pretrained(tmp_path / "BARE")
+    pre = translator(norm_first=True)
+    pre.save_pretrained(tmp_path / "PRE")
+    pre.model.save_pretrained(tmp_path / "BARE")
+    translator(final_norm=True).save_pretrained(tmp_path / "FINAL")
     before = sorted(path.name for path in tmp_path.iterdir())
     monkeypatch.chdir(tmp_path)
     run = command("convert", *arguments)
     assert run.returncode == 1 and run.stdout == "" and run.stderr.startswith("error: ")
-    assert run.stderr.count("\n") == 1 and all(word in run.stderr for word in words), run.stderr
+    assert run.stderr.count("\n") == 1 and words in run.stderr, run.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("write", [
-    lambda m, t, folder: marian_module.to_marian(m, folder, t),
-    lambda m, t, folder: serving.to_ctranslate2(m, folder, t),
-], ids=["marian", "ctranslate2"])
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, write):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    model, tokenizer = post_norm()
-    for name in ("save", "_save"):
-        monkeypatch.setattr(Tokenizer, name, full, raising=False)
-    monkeypatch.setattr(marian_module, "_save_fast_tokenizer", full)
-    with pytest.raises(OSError, match="nothing was left behind"):
-        write(model, tokenizer, tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
-def test_a_pickle_that_runs_code_is_refused(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return print, ("executed",)
-
-    config = marian(encoder_layers=1, decoder_layers=1).config.to_dict()
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"model.shared.weight": Evil()}))
-    with pytest.raises(ValueError, match="pytorch_model.bin"):
-        marian_module.from_marian(tmp_path)
-
-
-def test_the_hub_is_asked_only_for_a_hub_id_and_fails_in_one_sentence(tmp_path):
-    program = "from transformer_nbdev import from_marian; from_marian('Helsinki-NLP/opus-mt-en-de')"
-    offline = {**environment(), "HF_HOME": str(tmp_path), "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
-    run = subprocess.run([sys.executable, "-c", program], env=offline, capture_output=True, text=True)
-    assert re.search(r"^OSError: no folder Helsinki-NLP/opus-mt-en-de, and could not fetch it from", run.stderr, re.M)
-    for name in ("my_folder", "./a/b", "a/b/c", "../a"):
-        with pytest.raises(ValueError, match="no folder"):
-            marian_module.from_marian(name)
-
-
-def test_without_the_extra_everything_else_works(tmp_path):
-    model, tokenizer = post_norm()
-    marian_module.to_marian(model, tmp_path / "marian", tokenizer)
-    program = f"""
-import sys
-sys.modules.update(transformers=None, sentencepiece=None, ctranslate2=None)
-from transformer_nbdev import CTranslate2Translator, Translator, from_marian, to_ctranslate2, to_torch
-from transformer_nbdev.convert.marian import MarianTokenizer
-to_torch(from_marian({str(tmp_path / "marian")!r}))
-print(len(Translator.from_marian({str(tmp_path / "marian")!r}).translate(["one", "two"], max_new_tokens=5)))
-ours = Translator.from_marian({str(tmp_path / "marian")!r})
-for function, arguments in (
-    (MarianTokenizer.load, ["."]), (CTranslate2Translator, ["."]),
-    (to_ctranslate2, [ours.model, "never", ours.tokenizer]),
-):
-    try:
-        function(*arguments)
-    except ImportError as error:
-        print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True)
-    needed = ("transformers", "ctranslate2", "ctranslate2")
-    hints = [f"{name} is not installed: pip install transformers sentencepiece ctranslate2" for name in needed]
-    assert run.stdout.splitlines() == ["2", *hints]
+def test_without_the_extra_everything_else_works(tmp_path, monkeypatch):
+    for name in ("transformers", "sentencepiece", "ctranslate2"):
+        monkeypatch.setitem(sys.modules, name, None)
+    ours = translator()
+    to_marian(ours.model, tmp_path / "marian", ours.tokenizer)
+    assert len(Translator.from_marian(tmp_path / "marian").translate(["one", "two"], max_new_tokens=5)) == 2
+    (tmp_path / "marian" / "tokenizer.json").rename(tmp_path / "marian" / "source.spm")  # as in a folder of OPUS-MT
+    for call in (lambda: Translator.from_marian(tmp_path / "marian"), lambda: CTranslate2Translator.converted(ours)):
+        with pytest.raises(ImportError, match=r"pip install 'transformer-nbdev\[interop\]'"):
+            call()

@@ -122,12 +122,12 @@ def test_options_of_training(corpus, tmp_path, chosen):
 
 
 @drawn
-@given(chosen=options("convert"), kind=st.sampled_from(["native", "marian", "torch", "abc", ""]))
+@given(chosen=options("convert"), kind=st.sampled_from(["native", "marian", "abc", ""]))
 def test_options_of_conversion(saved, tmp_path, chosen, kind):
     shutil.rmtree(tmp_path / "new", ignore_errors=True)
     before = contents(saved)
     words, right = chosen
-    answered("convert", saved, tmp_path / "new", "--to", kind, *words, right=right and kind in ("native", "torch"))
+    answered("convert", saved, tmp_path / "new", "--to", kind, *words, right=right and kind == "native")
     assert contents(saved) == before
 
 
@@ -245,7 +245,6 @@ commands = {
     "resume": lambda room: train(room / "data", room / "old", "--resume", "--steps=8", "--save-every=2")[3:],
     "translate": lambda room: ["translate", "--model", room / "old"],
     "evaluate": lambda room: ["evaluate", "--model", room / "old", "--output", room / "out.txt"],
-    "torch": lambda room: ["convert", room / "old", room / "new", "--to", "torch"],
     "native": lambda room: ["convert", room / "old", room / "new", "--to", "native"],
 }
 

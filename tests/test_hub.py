@@ -7,7 +7,7 @@ import pytest
 import torch
 from helpers import tiny_model, typed
 
-from transformer_nbdev.convert.serving import model_card
+from transformer_nbdev.convert.folders import model_card
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.tools.hub import model_folder, push_folder
 from transformer_nbdev.translator import Translator

@@ -1,14 +1,12 @@
 "Faster parts give the numbers of the plain ones, and the model stays the same object."
 import copy
 import itertools
-import sys
 
 import pytest
 import torch
-from helpers import needs_gpu, run, tiny_model
+from helpers import tiny_model
 from torch import nn
 
-from transformer_nbdev.convert.torch_nn import to_torch
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.speed.parts import (
@@ -18,7 +16,6 @@ from transformer_nbdev.speed.parts import (
     accelerate,
     as_kind,
     fast_parts,
-    keep_mask,
     parts_that_pay,
     plain,
     replace,
@@ -40,8 +37,7 @@ def results(model: Transformer) -> list[torch.Tensor]:
 
 def equal(a: list[torch.Tensor], b: list[torch.Tensor], tolerance: float = 1e-10) -> None:
     "Equal to an absolute and relative tolerance."
-    assert len(a) == len(b)
-    for x, y in zip(a, b):
+    for x, y in zip(a, b, strict=True):
         torch.testing.assert_close(x, y, rtol=tolerance, atol=tolerance)
 
 
@@ -59,28 +55,22 @@ def test_a_faster_part_gives_the_same_values_and_gradients(kind, fast, norm_firs
 
 
 masks = {
-    "none": dict(), "causal": dict(causal=True), "padding": dict(mask=(src != 0)[:, None, None]),
-    "both": dict(mask=(src != 0)[:, None, None], causal=True),
+    "none": dict(), "padding and causal": dict(mask=(src != 0)[:, None, None], causal=True),
     "an empty row": dict(mask=torch.ones(3, 1, 5, 5).bool().index_fill(2, torch.tensor(2), False)),
 }
-devices = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 
 @pytest.mark.parametrize("mask", masks)
-@pytest.mark.parametrize("device", devices)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_fast_is_plain_for_each_type_device_and_mask(dtype, device, mask):
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-10), (torch.bfloat16, 3e-2)])
+def test_attention_in_two_products_for_each_type_and_mask(dtype, tolerance, mask):
     torch.manual_seed(0)
-    layer, x = MultiHeadAttention(32, 4).to(device, dtype), torch.randn(3, 5, 32, dtype=dtype, device=device)
-    options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in masks[mask].items()}
-    found = []
+    layer, x, found = MultiHeadAttention(32, 4).to(dtype), torch.randn(3, 5, 32, dtype=dtype), []
     for version in (layer, as_kind(layer, ShortAttention)):
         inputs = x.clone().requires_grad_()
-        out = version(inputs, **options)
+        out = version(inputs, **masks[mask])
         out.float().sin().sum().backward()
-        weighted, _ = version(inputs, **options, need_weights=True)
+        weighted, _ = version(inputs, **masks[mask], need_weights=True)
         found.append([out.detach(), weighted.detach(), inputs.grad])
-    tolerance = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
     equal(*found, tolerance)
 
 
@@ -101,7 +91,7 @@ def test_loss_in_pieces_for_any_number_of_pieces_and_under_autocast(monkeypatch)
             equal(*found, 5e-2 if autocast else 1e-5)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("p", [0.1, 0.5])
 def test_dropout_has_the_rate_the_expectation_and_independent_elements(p):
     torch.manual_seed(0)
     n = 1 << 20
@@ -114,94 +104,50 @@ def test_dropout_has_the_rate_the_expectation_and_independent_elements(p):
     y.sum().backward()
     assert torch.equal(x.grad, y.detach())
     signs = kept.float() - kept.float().mean()
-    for lag in (1, 2, 7, 8, 64):
+    for lag in (1, 7, 8, 64):
         assert abs((signs[lag:] * signs[:-lag]).mean()) < 5 * rate * (1 - rate) / n**0.5, lag
-    again = ByteDropout(p)(torch.ones(n)) != 0
-    assert abs(((again == kept).float().mean()) - (rate**2 + (1 - rate) ** 2)) < 0.005
     assert torch.equal(ByteDropout(p).eval()(x), x)
-
-
-def test_dropout_takes_any_shape_and_stride():
-    torch.manual_seed(0)
-    for x in (torch.ones(3, 5), torch.ones(5, 3).t(), torch.ones(1), torch.ones(0), torch.ones(7)[::2]):
-        assert ByteDropout(0.5)(x).shape == x.shape
-    keep, factor = keep_mask(torch.ones(1000), 0.5)
-    assert keep.dtype == torch.bool and factor == 2
+    for odd in (torch.ones(5, 3).t(), torch.ones(1), torch.ones(0), torch.ones(7)[::2]):
+        assert ByteDropout(p)(odd).shape == odd.shape
 
 
 def test_the_model_stays_the_same_object(tmp_path):
-    "Names, sharing, copies, saved folders, hooks and an optimiser in the middle of its work."
+    "Names, sharing, copies, saved folders, hooks and an optimizer in the middle of its work."
     model = tiny_model(dropout=0.0).train()
-    twin, seen = copy.deepcopy(model), []
-    names, ids = list(model.state_dict()), [id(p) for p in model.parameters()]
-    optimizers = [torch.optim.SGD(m.parameters(), 1e-2, momentum=0.9) for m in (model, twin)]
-    twin.encoder.layers[0].feed_forward.linear1.register_forward_hook(lambda *a: seen.append(1))
-
-    def steps(n):
-        for m, optimizer in zip((model, twin), optimizers):
-            for _ in range(n):
-                optimizer.zero_grad()
-                m.loss(src, tgt).backward()
-                optimizer.step()
-
-    steps(3)
-    assert replace(twin, training_parts) is twin
-    steps(3)
-    assert len(seen) == 6
-    assert list(twin.state_dict()) == names and twin.output.weight is twin.embedding.weight
-    replace(model, training_parts)
-    assert [id(p) for p in model.parameters()] == ids
-    plain(model)
-    equal(list(model.parameters()), list(twin.parameters()), 1e-5)
-    copied = copy.deepcopy(twin)
-    assert fast_parts(copied) == fast_parts(twin) and copied.output.weight is copied.embedding.weight
-    twin.eval().save_pretrained(tmp_path)
+    names, plain_copy, seen = list(model.state_dict()), copy.deepcopy(model), []
+    models = [(m, torch.optim.SGD(m.parameters(), 1e-2, momentum=0.9)) for m in (plain_copy, model)]
+    model.output.register_forward_hook(lambda *_: seen.append(1))
+    for step in range(6):
+        if step == 3:
+            assert replace(model, training_parts) is model
+        for m, optimizer in models:
+            optimizer.zero_grad()
+            m.loss(src, tgt).backward()
+            optimizer.step()
+    equal(list(model.parameters()), list(plain_copy.parameters()), 1e-5)
+    assert len(seen) == 6 and list(model.state_dict()) == names and model.output.weight is model.embedding.weight
+    copied = copy.deepcopy(model)
+    assert fast_parts(copied) == fast_parts(model) and copied.output.weight is copied.embedding.weight
+    model.eval().save_pretrained(tmp_path)
     loaded = Transformer.from_pretrained(tmp_path)
     assert fast_parts(loaded) == []
-    equal([loaded(src, tgt)], [twin(src, tgt)], 1e-5)
-    assert torch.equal(loaded.generate(src, 6, beam_size=3), twin.generate(src, 6, beam_size=3))
+    assert torch.equal(loaded.generate(src, 6, beam_size=3), model.generate(src, 6, beam_size=3))
 
 
-def test_torch_nn_and_compile_take_an_accelerated_model():
+def test_compile_takes_an_accelerated_model():
     model = tiny_model(dropout=0.0)
     expected = model(src, tgt)
     replace(model, training_parts)
-    equal([to_torch(model)(src, tgt)], [expected], 1e-5)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     equal([compiled(src, tgt)], [expected], 1e-5)
     loss = torch.compile(model.loss, backend="aot_eager", fullgraph=True)
     equal([loss(src, tgt)], [plain(model).loss(src, tgt)], 1e-5)
 
 
-def test_data_parallel_takes_an_accelerated_model():
-    done = run(sys.executable, "-c", """
-import os, torch, torch.distributed as dist
-os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-from transformer_nbdev.speed.parts import replace, training_parts
-from transformer_nbdev.transformer import Transformer, TransformerConfig
-model = Transformer(TransformerConfig(20, 16, 2, 1, 1, 32, dropout=0.0)).train()
-src, tgt = torch.tensor([[5, 8, 2]]), torch.tensor([[4, 9, 2]])
-model(src, tgt).sum().backward()
-expected = [p.grad.clone() for p in model.parameters()]
-model.zero_grad()
-parallel = torch.nn.parallel.DistributedDataParallel(replace(model, training_parts))
-parallel(src, tgt).sum().backward()
-for p, e in zip(model.parameters(), expected):
-    torch.testing.assert_close(p.grad, e, rtol=1e-4, atol=1e-4)
-""")
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("n_words, bf16, expected", [
-    (999, False, {nn.Dropout}), (1000, False, {nn.Dropout, OutputProjection}),
-    (999, True, {nn.Dropout, MultiHeadAttention}),
-])
-def test_the_parts_that_pay_follow_from_device_precision_and_vocabulary(n_words, bf16, expected):
-    model = tiny_model(vocab_size=n_words)
-    assert parts_that_pay(model, bf16).keys() == expected
-    assert fast_parts(accelerate(model, bf16)) == sorted(training_parts[kind].__name__ for kind in expected)
-    assert parts_that_pay(model.to("meta"), bf16) == {}
+def test_the_parts_that_pay_follow_from_the_device():
+    model = tiny_model(vocab_size=1000)
+    assert fast_parts(accelerate(model, bf16=True)) == ["ByteDropout", "PiecewiseOutput", "ShortAttention"]
+    assert parts_that_pay(model.to("meta"), bf16=True) == {}
 
 
 def test_classes_of_others_are_left_alone():
@@ -211,14 +157,3 @@ def test_classes_of_others_are_left_alone():
     model = nn.Sequential(nn.Dropout(0.1), Mine(0.1))
     assert [type(m) for m in replace(model, training_parts)] == [ByteDropout, Mine]
     assert [type(m) for m in plain(model)] == [nn.Dropout, Mine]
-
-
-def test_a_faster_layer_keeps_hooks_parameters_and_mode():
-    layer, seen = OutputProjection(8, 20), []
-    layer.register_forward_hook(lambda *_: seen.append(1))
-    fast = as_kind(layer, PiecewiseOutput)
-    fast(torch.ones(1, 8))
-    fast.eval()
-    assert seen == [1] and fast.weight is layer.weight and not layer.training
-    fast.double()
-    assert layer.weight.dtype == torch.float64

@@ -62,7 +62,7 @@ def homes() -> dict[str, str]:
 rooms = ["tools", "course", "speed", "convert", "cli"]
 # Methods of one line that call a function of a later room, and import it when they are called.
 forwarded = {
-    "training": {"speed.muon"}, "translator": {"convert.marian", "convert.onnx", "convert.serving"},
+    "training": {"speed.muon"}, "translator": {"convert.marian", "convert.onnx", "convert.folders"},
 }
 
 

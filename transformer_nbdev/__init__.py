@@ -21,7 +21,8 @@ if TYPE_CHECKING:  # at run time a name's module is imported when the name is fi
     from transformer_nbdev.speed.parts import accelerate, plain
     from transformer_nbdev.positional_encoding import PositionalEncoding, sinusoidal_encoding
     from transformer_nbdev.speed.direct import Direct
-    from transformer_nbdev.convert.serving import CTranslate2Translator, convert, to_ctranslate2
+    from transformer_nbdev.convert.ctranslate2 import CTranslate2Translator, to_ctranslate2
+    from transformer_nbdev.convert.folders import convert_folder
     from transformer_nbdev.training import Trainer, TrainingConfig
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -42,7 +43,8 @@ _home = {
     "speed.parts": ["accelerate", "plain"],
     "positional_encoding": ["PositionalEncoding", "sinusoidal_encoding"],
     "speed.direct": ["Direct"],
-    "convert.serving": ["CTranslate2Translator", "convert", "to_ctranslate2"],
+    "convert.ctranslate2": ["CTranslate2Translator", "to_ctranslate2"],
+    "convert.folders": ["convert_folder"],
     "training": ["Trainer", "TrainingConfig"],
     "transformer": ["Transformer", "TransformerConfig"],
 }

@@ -40,9 +40,9 @@ from transformer_nbdev.cli_options import (
     with_model,
     with_search,
 )
+from .convert.ctranslate2 import CTranslate2Translator
+from .convert.folders import convert_folder
 from .convert.onnx import load_graphs
-from .convert.serving import CTranslate2Translator
-from .convert.serving import convert as convert_folder
 from .data import Tokenizer
 from .speed.bench import bench as measure
 from .speed.direct import Direct
@@ -199,7 +199,6 @@ def _use_faster_parts(trainer: Trainer) -> None:
 
 # %% ../nbs/command_line.ipynb #1e05192c
 _other_forms = {  # what `convert` writes for other programs, by the `model_type` in config.json
-    "torch.nn.Transformer": "weights of torch.nn.Transformer: transformer-nbdev convert --from torch {0} NEW, first",
     "marian": "a Marian model: transformer-nbdev convert --from marian {0} NEW, first",
     "ctranslate2": "a model for CTranslate2: in Python, CTranslate2Translator({0!r}).translate([…])",
 }

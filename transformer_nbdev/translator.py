@@ -91,8 +91,8 @@ class Translator:
         self.tokenizer.save(folder)
 
     def push_to_hub(self, name: str, languages: tuple[str, str], *arguments: Any, **options: Any) -> str:
-        "Put the model to `organisation/model` on the Hugging Face hub: see `convert.serving.push_to_hub`."
-        from transformer_nbdev.convert.serving import push_to_hub
+        "Put the model to `organisation/model` on the Hugging Face hub: see `convert.folders.push_to_hub`."
+        from transformer_nbdev.convert.folders import push_to_hub
 
         return push_to_hub(self, name, languages, *arguments, **options)
 

@@ -7,7 +7,6 @@ __all__ = ['EncoderGraph', 'StepGraph', 'export_programs', 'GraphState', 'GraphM
            'graph_translator']
 
 # %% ../../nbs/convert/onnx.ipynb #088334ba
-import contextlib
 import copy
 import json
 import logging
@@ -20,43 +19,37 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from .marian import import_extra
 from ..decoder import DecoderLayer
 from ..search import generate
 from ..tools.files import new_folder
 from ..tools.manifests import check_listed, seal
-from transformer_nbdev.transformer import (
-    GenerationConfig,
-    Transformer,
-    TransformerConfig,
-    config_files,
-    read_configs,
-)
+from ..transformer import GenerationConfig, Transformer, TransformerConfig, config_files, read_configs
 from ..translator import Translator, load_tokenizer
 
 # %% ../../nbs/convert/onnx.ipynb #6fdfb6dc
 class _GrowingCache:
-    "`KeyValueCache` for a graph: what is appended makes new tensors, nothing is written in place."
+    "`KeyValueCache` for a graph: appending makes new tensors, nothing is written in place."
 
     def __init__(self, keys: Tensor, values: Tensor):
         self.keys, self.values = keys, values
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        "Add keys and values `(B, h, n, d_k)`; return all of them so far."
         self.keys, self.values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
         return self.keys, self.values
 
 
 class EncoderGraph(nn.Module):
-    "What is computed once for each sentence."
+    "What is computed once per sentence."
 
     def __init__(self, model: Transformer):
         super().__init__()
         self.model = model
 
     def forward(self, src: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Source ids `(B, S)` → what every step reads of them.
+        """Map source ids `(B, S)` to what every step reads of them.
 
-        Cross-attention's keys and values, each `(layers, B, h, S, d_k)`, and the mask `(B, 1, 1, S)`.
+        These are the keys and values of cross-attention, each `(layers, B, h, S, d_k)`, and the mask `(B, 1, 1, S)`.
         """
         memory, layers = self.model.encode(src), (cast(DecoderLayer, x) for x in self.model.decoder.layers)
         keys, values = zip(*(layer.cross_attention.keys_values(memory) for layer in layers))
@@ -64,7 +57,7 @@ class EncoderGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    "What is computed for each token."
+    "What is computed per token."
 
     def __init__(self, model: Transformer):
         super().__init__()
@@ -73,10 +66,10 @@ class StepGraph(nn.Module):
     def forward(
         self, ids: Tensor, keys: Tensor, values: Tensor, memory_keys: Tensor, memory_values: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The newest ids `(B,)` and what is known → logits `(B, V)`, and the new keys and values.
+        """Map the newest ids `(B,)` and what is known to logits `(B, V)` and the new keys and values.
 
-        `keys`, `values` are those of the T tokens so far, `(layers, B, h, T, d_k)`; they come back with
-        T + 1. The rest is what `EncoderGraph` gave.
+        `keys` and `values` are those of the T tokens so far, `(layers, B, h, T, d_k)`; they come back with T + 1.
+        The rest is what `EncoderGraph` gave.
         """
         model, caches = self.model, [_GrowingCache(*pair) for pair in zip(keys.unbind(), values.unbind())]
         x = model._embed(model.target_embedding, ids[:, None], start=keys.shape[3])
@@ -87,9 +80,9 @@ class StepGraph(nn.Module):
 
 # %% ../../nbs/convert/onnx.ipynb #9098937c
 def export_programs(model: Transformer) -> dict[str, "torch.export.ExportedProgram"]:
-    """The two graphs of a model, "encoder" and "step", in float32, for any batch and lengths up to `max_len`.
+    """Export the two graphs of a model, "encoder" and "step", for any batch and lengths up to `max_len`.
 
-    They take and give what `EncoderGraph` and `StepGraph` say; dropout is off.
+    Their inputs and outputs are those of `EncoderGraph` and `StepGraph`, in float32; dropout is off.
     """
     c, model = model.config, copy.deepcopy(model).cpu().float().eval()
     rows, source = (torch.export.Dim(name, max=n) for name, n in (("rows", 2**31 - 1), ("source", c.max_len)))
@@ -112,14 +105,8 @@ class GraphState:
     def __init__(self, memory: tuple[Tensor, Tensor, Tensor], past: tuple[Tensor, Tensor]):
         self.memory, self.past = memory, past
 
-    def repeat(self, k: int) -> None:
-        "Each sentence `k` times, next to each other."
-        keys, values, mask = self.memory
-        self.past = self.past[0].repeat_interleave(k, 1), self.past[1].repeat_interleave(k, 1)
-        self.memory = keys.repeat_interleave(k, 1), values.repeat_interleave(k, 1), mask.repeat_interleave(k, 0)
-
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        "Row i becomes the old row `rows[i]`; what the encoder gave moves only when sentences leave."
+        "Make row i the old row `rows[i]`; what the encoder gave moves only when sentences leave."
         keys, values, mask = self.memory
         self.past = self.past[0].index_select(1, rows), self.past[1].index_select(1, rows)
         if sentences is not None:
@@ -127,7 +114,7 @@ class GraphState:
 
 
 class GraphModel:
-    """Two graphs that answer like a `Transformer` when a search asks: `start`, `step`, `generate`.
+    """Two graphs that answer a search like a `Transformer`: `start`, `step`, `generate`.
 
     `encoder` and `step_graph` map tensors to a tuple of tensors, on the CPU.
     """
@@ -141,18 +128,14 @@ class GraphModel:
         self.config, self.encoder, self.step_graph = config, encoder, step_graph
         self.generation = generation or GenerationConfig()
 
-    def eval(self) -> "GraphModel":
-        "It has no other mode."
+    def train(self, mode: bool = False) -> "GraphModel":
+        "Do nothing: a graph has one mode only."
         return self
 
-    def train(self, mode: bool = True) -> "GraphModel":
-        "A graph cannot be trained: ValueError."
-        if mode:
-            raise ValueError("a graph cannot be trained; train the model that it was exported from")
-        return self
+    eval = train
 
     def parameters(self) -> Iterator[Tensor]:
-        "None that one could see; a search asks for their type."
+        "Yield an empty tensor: a search asks for its type."
         yield torch.empty(0)
 
     def start(self, src: Tensor, max_len: int) -> GraphState:
@@ -162,9 +145,11 @@ class GraphModel:
         return GraphState(tuple(self.encoder(src)), (empty, empty))
 
     def step(self, ids: Tensor, state: GraphState) -> Tensor:
-        "The latest token of every row `(rows,)` → logits of the next one `(rows, V)`."
-        if len(ids) != state.past[0].shape[1]:  # the first step of several beams
-            state.repeat(len(ids) // state.past[0].shape[1])
+        "Map the latest token of every row `(rows,)` to the logits of the next one `(rows, V)`."
+        n = state.past[0].shape[1]
+        if len(ids) != n:  # the first step of several beams
+            rows = torch.arange(n).repeat_interleave(len(ids) // n)
+            state.select(rows, rows)
         logits, *past = self.step_graph(ids, *state.past, *state.memory)
         state.past = past[0], past[1]
         return logits
@@ -177,40 +162,25 @@ _names = {
 }
 
 
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    "PyTorch's exporter tells of changes in its own code, and of libraries that it does not need here."
-    log = logging.getLogger("torch")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        log.setLevel(before)
-
-
 def _save_onnx(program: "torch.export.ExportedProgram", name: str, path: Path) -> None:
-    "One graph as an ONNX file. ImportError says what to install."
-    try:
-        import onnxscript  # noqa: F401  # PyTorch's exporter is written with it
-    except ImportError as error:
-        raise ImportError(f"{error}; pip install 'transformer-nbdev[onnx]'") from error
+    "Write one graph as an ONNX file."
     inputs, outputs = _names[name]
     options: Any = {"input_names": inputs, "output_names": outputs, "dynamo": True, "verbose": False}
-    with _without_warnings():
-        cast(Any, torch.onnx.export(program, **options)).save(path)
+    logging.disable(logging.WARNING)  # the exporter warns of changes in PyTorch, and of libraries not needed here
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            cast(Any, torch.onnx.export(program, **options)).save(path)
+    finally:
+        logging.disable(logging.NOTSET)
 
 
-def export_model(
-    model: Transformer, folder: str | os.PathLike, tokenizer: Any = None, to: str = "onnx"
-) -> None:
+def export_model(model: Transformer, folder: str | os.PathLike, tokenizer: Any = None, to: str = "onnx") -> None:
     """Write the two graphs into a new folder, with the configuration and the tokenizer.
 
-    `to` is "onnx" or "pt2", otherwise ValueError. After an error nothing is left of the folder.
+    `to` is "onnx" or "pt2". After an error nothing is left of the folder. ImportError says what to install.
     """
-    if to not in ("onnx", "pt2"):
-        raise ValueError(f"to must be onnx or pt2, got {to!r}")
+    if to == "onnx":
+        import_extra("onnxscript", "onnx")  # PyTorch's exporter is written with it
     programs = export_programs(model)
     with new_folder(folder) as new:
         for name, program in programs.items():
@@ -222,13 +192,10 @@ def export_model(
             tokenizer.save(new)
         seal(new)
 
-# %% ../../nbs/convert/onnx.ipynb #cd12533f
+
 def _onnx_function(path: Path) -> Callable:
     "A graph in an ONNX file as a function of tensors."
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ImportError(f"{error}; pip install 'transformer-nbdev[onnx]'") from error
+    onnxruntime: Any = import_extra("onnxruntime", "onnx")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -242,28 +209,27 @@ def _onnx_function(path: Path) -> Callable:
 
 
 def load_graphs(folder: str | os.PathLike) -> GraphModel:
-    """What `export_model` wrote, in either format; it runs on the CPU.
+    """Load what `export_model` wrote, in either format; it runs on the CPU.
 
-    A `.pt2` file may hold more than numbers: load only what you trust. ValueError names the file that
-    is missing or damaged.
+    A `.pt2` file may hold more than numbers: load only what you trust. ValueError names the file that is missing
+    or damaged.
     """
     folder = Path(folder)
-    configs, functions = read_configs(folder, _model_type), []
-    for name in _names:
-        onnx = (folder / f"{name}.onnx").exists()
-        path = folder / f"{name}.{'onnx' if onnx else 'pt2'}"
+    config, generation = read_configs(folder, _model_type)
+    kind, functions = "onnx" if (folder / "encoder.onnx").exists() else "pt2", []
+    for path in (folder / f"{name}.{kind}" for name in _names):
         if not path.is_file():
-            raise ValueError(f"{folder} has neither {name}.onnx nor {name}.pt2")
+            raise ValueError(f"{folder} has no {path.name}; export the model again")
         check_listed(folder, "config.json", "generation_config.json", path.name)
         try:
-            functions.append(_onnx_function(path) if onnx else torch.export.load(path).module())
+            functions.append(_onnx_function(path) if kind == "onnx" else torch.export.load(path).module())
         except ImportError:
             raise
         except Exception as error:  # each reader has its own classes
             raise ValueError(f"{path} is damaged, or of another version: {error}") from error
-    return GraphModel(configs[0], functions[0], functions[1], configs[1])
+    return GraphModel(config, functions[0], functions[1], generation)
 
 
 def graph_translator(folder: str | os.PathLike) -> Translator:
-    "The translator in a folder that `export_model` wrote."
+    "Load the translator in a folder that `export_model` wrote."
     return Translator(load_graphs(folder), load_tokenizer(folder))  # type: ignore[arg-type]  # a search asks no more

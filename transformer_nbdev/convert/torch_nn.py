@@ -6,7 +6,7 @@
 __all__ = ['torch_name', 'TorchTransformer', 'to_torch', 'from_torch']
 
 # %% ../../nbs/convert/torch_nn.ipynb #4cefc8a7
-from collections.abc import Callable
+import copy
 from typing import Any
 
 import torch
@@ -30,45 +30,39 @@ _torch_names = {
 
 
 def torch_name(name: str) -> str:
-    "What `torch.nn` calls our parameter `name`."
+    "Return the name that `torch.nn` gives to our parameter `name`."
     for ours, theirs in _torch_names.items():
         name = name.replace(ours, theirs)
     return f"transformer.{name}" if name.startswith(("encoder.", "decoder.")) else name
 
 # %% ../../nbs/convert/torch_nn.ipynb #ec776ecc
-def _torch_layer(kind: Callable[..., nn.Module], layer: Any) -> Any:
-    "PyTorch's encoder or decoder layer of the same shape and options."
+def _torch_layer(layer: Any) -> Any:
+    "PyTorch's encoder or decoder layer with the same shape and options."
     attention, hidden = layer.self_attention, layer.feed_forward
     shape = (attention.d_model, attention.n_heads, hidden.linear1.out_features)
     options = dict(norm_first=layer.residual1.norm_first, bias=attention.in_proj_bias is not None)
+    kind: Any = nn.TransformerDecoderLayer if isinstance(layer, DecoderLayer) else nn.TransformerEncoderLayer
     return kind(*shape, layer.residual1.dropout.p, hidden.activation, batch_first=True, **options)
 
-# %% ../../nbs/convert/torch_nn.ipynb #350153cd
+
 def _torch_stack(stack: Encoder | Decoder) -> nn.Module:
-    "PyTorch's stack of the same shape, with a final norm if ours has one."
-    final, first, n = None, stack.layers[0], len(stack.layers)
-    if isinstance(stack.norm, nn.LayerNorm):
-        final = nn.LayerNorm(stack.norm.normalized_shape, bias=stack.norm.bias is not None)
+    "PyTorch's stack with the same shape, and a final norm if ours has one."
+    norm = copy.deepcopy(stack.norm) if isinstance(stack.norm, nn.LayerNorm) else None
+    layer, n_layers = _torch_layer(stack.layers[0]), len(stack.layers)
     if isinstance(stack, Encoder):
-        layer = _torch_layer(nn.TransformerEncoderLayer, first)
-        return nn.TransformerEncoder(layer, n, final, enable_nested_tensor=False)
-    return nn.TransformerDecoder(_torch_layer(nn.TransformerDecoderLayer, first), n, final)
+        return nn.TransformerEncoder(layer, n_layers, norm, enable_nested_tensor=False)
+    return nn.TransformerDecoder(layer, n_layers, norm)
 
 
 def _torch_pair(encoder: Encoder, decoder: Decoder) -> nn.Transformer:
-    "PyTorch's `nn.Transformer` around the two stacks' counterparts."
+    "PyTorch's `nn.Transformer` around the counterparts of the two stacks."
     a: Any = encoder.layers[0].self_attention
-    stacks = _torch_stack(encoder), _torch_stack(decoder)
-    return nn.Transformer(
-        a.d_model, a.n_heads, batch_first=True, custom_encoder=stacks[0], custom_decoder=stacks[1]
-    )
+    stacks: Any = dict(custom_encoder=_torch_stack(encoder), custom_decoder=_torch_stack(decoder))
+    return nn.Transformer(a.d_model, a.n_heads, batch_first=True, **stacks)
 
-# %% ../../nbs/convert/torch_nn.ipynb #500a603f
+
 class TorchTransformer(nn.Module):
-    """A whole model around `torch.nn.Transformer`: what `to_torch` makes of a `Transformer`.
-
-    `forward` takes and returns the same.
-    """
+    "A whole model around `torch.nn.Transformer`, with the `forward` of ours: what `to_torch` makes of a `Transformer`."
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -89,25 +83,22 @@ class TorchTransformer(nn.Module):
         return nn.functional.dropout(x, c.dropout, self.training)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        "Source ids `(B, S)`, target ids `(B, T)` from `bos_id` on → logits `(B, T, V)`."
+        "Map source ids `(B, S)` and target ids `(B, T)`, from `bos_id` on, to logits `(B, T, V)`."
         padding = src == self.config.pad_id  # True = forbidden
         later = torch.ones(tgt.shape[1], tgt.shape[1], device=tgt.device).triu(1).bool()
         x, y = self._embed(self.embedding, src), self._embed(self.target_embedding, tgt)
         masks = dict(src_key_padding_mask=padding, memory_key_padding_mask=padding)
         return self.output(self.transformer(x, y, tgt_mask=later, **masks))
 
-# %% ../../nbs/convert/torch_nn.ipynb #9a65ebbd
+
 def _torch_twin(module: nn.Module) -> nn.Module:
     "PyTorch's counterpart, with weights of its own."
     match module:
         case MultiHeadAttention():
             bias = module.in_proj_bias is not None
-            shape = (module.d_model, module.n_heads)
-            return nn.MultiheadAttention(*shape, bias=bias, batch_first=True)
-        case EncoderLayer():
-            return _torch_layer(nn.TransformerEncoderLayer, module)
-        case DecoderLayer():
-            return _torch_layer(nn.TransformerDecoderLayer, module)
+            return nn.MultiheadAttention(module.d_model, module.n_heads, bias=bias, batch_first=True)
+        case EncoderLayer() | DecoderLayer():
+            return _torch_layer(module)
         case Encoder() | Decoder():
             return _torch_stack(module)
         case Transformer():
@@ -117,10 +108,10 @@ def _torch_twin(module: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def to_torch(module: nn.Module | tuple[Encoder, Decoder]) -> nn.Module:
-    """The same weights in PyTorch's class: of an attention, a layer, a stack, a `Transformer`.
+    """Copy an attention, a layer, a stack or a `Transformer` into PyTorch's class, with the same weights.
 
-    A pair (encoder, decoder) becomes an `nn.Transformer`. In training the two differ: PyTorch also
-    drops attention weights and hidden units. TypeError for another class.
+    A pair (encoder, decoder) becomes an `nn.Transformer`. In training the two differ, because PyTorch also
+    drops attention weights and hidden units. TypeError for any other class.
     """
     if isinstance(module, tuple):
         pair = _torch_pair(*module).train(module[0].training)
@@ -138,49 +129,44 @@ def _check_torch(module: nn.Module) -> None:
     "ValueError for an option of PyTorch's layers that ours do not have."
     for name, part in module.named_modules():
         if isinstance(part, nn.MultiheadAttention):
-            if part.in_proj_weight is None:
-                raise ValueError(f"kdim and vdim other than embed_dim are not supported: {name}")
-            if part.bias_k is not None or part.add_zero_attn:
-                raise ValueError(f"add_bias_kv and add_zero_attn are not supported: {name}")
+            if part.in_proj_weight is None or part.bias_k is not None or part.add_zero_attn:
+                raise ValueError(f"kdim, vdim, add_bias_kv and add_zero_attn are not supported: {name}")
         if isinstance(part, nn.LayerNorm) and part.eps != 1e-5:
             raise ValueError(f"layer_norm_eps must be 1e-5, it is {part.eps}: {name}")
 
-# %% ../../nbs/convert/torch_nn.ipynb #2ff2135c
+
 def _layer_shape(layer: Any) -> tuple:
-    "What our layers take, read off PyTorch's."
+    "The arguments of our layers, read off PyTorch's."
     names = [name for name, ours in activations.items() if ours is layer.activation]
     if not names:
-        supported = ", ".join(activations)
-        raise ValueError(f"activation {layer.activation} is not supported, only {supported}")
+        raise ValueError(f"activation {layer.activation} is not supported, only {', '.join(activations)}")
     a = layer.self_attn
     shape = (a.embed_dim, a.num_heads, layer.linear1.out_features, layer.dropout1.p)
     return *shape, layer.norm_first, names[0], a.in_proj_bias is not None
 
 
 def _native_twin(module: nn.Module) -> nn.Module:
-    "Our counterpart of a module of PyTorch's, with weights of its own."
+    "Our counterpart of a PyTorch module, with weights of its own."
     match module:
         case nn.MultiheadAttention():
-            bias = module.in_proj_bias is not None
-            return MultiHeadAttention(module.embed_dim, module.num_heads, bias)
+            return MultiHeadAttention(module.embed_dim, module.num_heads, module.in_proj_bias is not None)
         case nn.TransformerEncoderLayer():
             return EncoderLayer(*_layer_shape(module))
         case nn.TransformerDecoderLayer():
             return DecoderLayer(*_layer_shape(module))
         case nn.TransformerEncoder() | nn.TransformerDecoder():
             kind: Any = Encoder if isinstance(module, nn.TransformerEncoder) else Decoder
-            shape = _layer_shape(module.layers[0])
-            return kind(len(module.layers), *shape, module.norm is not None)
+            return kind(len(module.layers), *_layer_shape(module.layers[0]), module.norm is not None)
         case TorchTransformer():
             return Transformer(module.config)
     raise TypeError(f"{type(module).__name__} has no counterpart here")
 
-# %% ../../nbs/convert/torch_nn.ipynb #566e9908
+
 @torch.no_grad()
 def from_torch(module: nn.Module) -> Any:
-    """The same weights in our class; of a bare `nn.Transformer` the pair (encoder, decoder).
+    """Copy a PyTorch module into our class, with the same weights; a bare `nn.Transformer` into (encoder, decoder).
 
-    ValueError for an option that ours do not have, TypeError for another class.
+    ValueError for an option that ours do not have, TypeError for any other class.
     """
     if isinstance(module, nn.Transformer):
         return from_torch(module.encoder), from_torch(module.decoder)

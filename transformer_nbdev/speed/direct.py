@@ -12,9 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..decoder import DecoderLayer
+from ..decoder import DecoderLayer, DecoderState
 from ..encoder import Residual
 from ..positional_encoding import PositionalEncoding
+from ..tools.files import say
 from ..transformer import Transformer
 
 # %% ../../nbs/speed/direct.ipynb #ceb6a46b
@@ -29,21 +30,18 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = N
 
 # %% ../../nbs/speed/direct.ipynb #7c389aaa
 class DirectState:
-    """What decoding remembers, as `DecoderState`, with the caches of all layers in one tensor.
+    """What decoding remembers, like `DecoderState`, with the caches of all layers in one tensor.
 
     `cache` is `(layers, 2, rows, h, room, d_k)`: keys and values of the positions written so far.
     """
 
-    def __init__(
-        self, memories: list[tuple[Tensor, Tensor]], memory_bias: Tensor | None, max_len: int
-    ):
-        self.memories, self.memory_bias, self.max_len = memories, memory_bias, max_len
-        self.length = 0
+    def __init__(self, memories: list[tuple[Tensor, Tensor]], memory_bias: Tensor | None):
+        self.memories, self.memory_bias, self.length = memories, memory_bias, 0
         self.cache: Tensor | None = None
-        self.spare: Tensor | None = None  # the memory of the cache before the last reordering, to be used again
+        self.spare: Tensor | None = None  # the memory that the last reordering left free
 
     def append(self, layer: int, keys_values: Tensor) -> Tensor:
-        "Add `(2, rows, h, d_k)` of the newest position; all so far: `(2, rows, h, length, d_k)`."
+        "Add `(2, rows, h, d_k)` for the newest position; returns all so far, `(2, rows, h, length, d_k)`."
         if layer == 0:
             self._make_room(keys_values)
         assert self.cache is not None
@@ -51,8 +49,6 @@ class DirectState:
         return self.cache[layer, :, :, :, : self.length + 1]
 
     def _make_room(self, like: Tensor) -> None:
-        if self.length >= self.max_len:
-            raise ValueError(f"the cache has max_len = {self.max_len}, one more is needed")
         old, (_, rows, h, d_k) = self.cache, like.shape
         if old is None or self.length == old.shape[4]:
             self.cache = like.new_empty(len(self.memories), 2, rows, h, self.length + 16, d_k)
@@ -60,7 +56,7 @@ class DirectState:
                 self.cache[:, :, :, :, : self.length] = old
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        "As `DecoderState.select`: hypothesis i becomes the old `rows[i]`, sentence i `sentences[i]`."
+        "Make hypothesis i the old `rows[i]`, and sentence i the old `sentences[i]`."
         if (old := self.cache) is not None:
             shape = (*old.shape[:2], len(rows), *old.shape[3:])
             free = self.spare if self.spare is not None and self.spare.shape == shape else old.new_empty(shape)
@@ -72,74 +68,15 @@ class DirectState:
                 self.memory_bias = self.memory_bias.index_select(0, sentences)
 
 # %% ../../nbs/speed/direct.ipynb #a92a0ffe
+def _normed(block: Residual, x: Tensor) -> Tensor:
+    "What a sublayer reads: in a pre-norm block the norm of x."
+    return block.norm(x) if block.norm_first else x
+
+
 def _added(block: Residual, x: Tensor, y: Tensor) -> Tensor:
     "The residual sum, and behind it the norm of a post-norm block."
     y = y + x
     return y if block.norm_first else block.norm(y)
-
-
-def _is_ordinary(model: Transformer) -> bool:
-    """Whether a direct step computes what the model's own would.
-
-    Not if a part is somebody's own class, or if a hook watches or changes it.
-    """
-    known = {"torch", "transformer_nbdev", __name__.partition(".")[0]}
-    parts = [model, model.target_embedding, model.positions, model.output, *model.decoder.modules()]
-    return type(model.positions) is PositionalEncoding and all(
-        type(part).__module__.partition(".")[0] in known and not part._forward_hooks and not part._forward_pre_hooks
-        for part in parts
-    )
-
-
-class Direct:
-    """The decoding steps of a model without detours: an object beside the model, for `generate` and `Translator`.
-
-    A model that was changed (somebody's own layers, hooks) is asked itself, so the answer is always its own.
-    """
-
-    def __init__(self, model: Transformer):
-        self.model, self.config, self.generation = model, model.config, model.generation
-
-    device = property(lambda self: self.model.device)
-    training = property(lambda self: self.model.training)
-
-    def parameters(self) -> Any:
-        "The model's."
-        return self.model.parameters()
-
-    def train(self, mode: bool = True) -> "Direct":
-        "Put the model into this mode."
-        self.model.train(mode)
-        return self
-
-    def eval(self) -> "Direct":
-        "Turn the model's dropout off."
-        return self.train(False)
-
-    def start(self, src: Tensor, max_len: int) -> Any:
-        "Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens."
-        model = self.model
-        state = model.start(src, max_len)
-        mask, bias = state.memory_mask, None
-        if model.training or not _is_ordinary(model) or (mask is not None and not mask.any(-1).all()):
-            return state  # dropout, a changed model, a source of padding alone: the model itself knows what to do
-        if mask is not None:
-            bias = torch.zeros(mask.shape, dtype=model.output.weight.dtype, device=src.device)
-            bias.masked_fill_(~mask, -torch.inf)
-        return DirectState(state.memories, bias, max_len)
-
-    def step(self, ids: Tensor, state: Any) -> Tensor:
-        "The latest token of every hypothesis `(B·K,)` → logits of the next one `(B·K, V)`."
-        model = self.model
-        if not isinstance(state, DirectState):
-            return model.step(ids, state)
-        table = model.target_embedding
-        position = model.positions.encoding[state.length].to(table.weight.dtype)
-        x = torch.add(position, F.embedding(ids, table.weight), alpha=table.factor)
-        for i, layer in enumerate(model.decoder.layers):
-            x = _layer_step(cast(DecoderLayer, layer), x, i, state)
-        state.length += 1
-        return model.output(model.decoder.norm(x))
 
 
 def _layer_step(layer: DecoderLayer, x: Tensor, i: int, state: DirectState) -> Tensor:
@@ -156,7 +93,83 @@ def _layer_step(layer: DecoderLayer, x: Tensor, i: int, state: DirectState) -> T
     x = _added(layer.residual2, x, attention.out_proj(y.reshape(n, d)))
     return _added(layer.residual3, x, layer.feed_forward(_normed(layer.residual3, x)))
 
+# %% ../../nbs/speed/direct.ipynb #d1rec7ab
+def _unusual(model: Transformer) -> str:
+    "What a direct step would pass over: a part that is somebody's own, or a hook; empty if there is none."
+    for name, part in model.named_modules():
+        if name.startswith("encoder"):  # it runs as it is
+            continue
+        own = type(part).__module__.partition(".")[0] not in ("torch", "transformer_nbdev")
+        if own or (name == "positions" and type(part) is not PositionalEncoding):
+            return f"{name or 'the model'} is of the class {type(part).__name__}"
+        if part._forward_hooks or part._forward_pre_hooks:
+            return f"{name or 'the model'} has a hook"
+    return ""
 
-def _normed(block: Residual, x: Tensor) -> Tensor:
-    "What a sublayer reads."
-    return block.norm(x) if block.norm_first else x
+
+class Direct:
+    """The decoding steps of a model without detours: an object beside the model, for `generate` and `Translator`.
+
+    Where a direct step would not compute what the model does (hooks, somebody's own layers, other logits on a made-up
+    batch), `refused` says why, and the model takes its own steps.
+    """
+
+    def __init__(self, model: Transformer):
+        self.model, self.config, self.generation = model, model.config, model.generation
+        self.refused = _unusual(model)
+        if not self.refused and not self._agrees():
+            self.refused = "on a made-up batch its logits are not the model's"
+        if self.refused:
+            say(f"note: the direct engine is not used: {self.refused}; the model takes its own steps")
+
+    # A search also asks for these, which are the model's.
+    device = property(lambda self: self.model.device)
+    training = property(lambda self: self.model.training)
+    parameters = property(lambda self: self.model.parameters)
+    train = property(lambda self: self.model.train)
+    eval = property(lambda self: self.model.eval)
+
+    @torch.inference_mode()
+    def _agrees(self) -> bool:
+        "Whether two tokens of two made-up sentences, one of them padded, get the model's logits."
+        model, training = self.model, self.model.training
+        src = (torch.arange(3, 9, device=model.device) % self.config.vocab_size).view(2, 3)
+        src[1, 2] = self.config.pad_id
+        model.eval()
+        try:
+            plain = model.start(src, 2)
+            state = self._direct(plain)
+            found = torch.cat([self.step(ids, state) for ids in src.T[:2]])
+            wanted = torch.cat([model.step(ids, plain) for ids in src.T[:2]])
+        finally:
+            model.train(training)
+        bound = 0.01 if wanted.dtype.itemsize > 2 else 0.1  # for rounding; a mistake changes more
+        return bool((found - wanted).norm() <= bound * wanted.norm())
+
+    def _direct(self, state: DecoderState) -> Any:
+        "The model's state as a direct step reads it; as it is where only the model's own step will do."
+        mask, bias, weight = state.memory_mask, None, self.model.output.weight
+        if self.refused or self.model.training or _unusual(self.model):
+            return state
+        if mask is not None:
+            if not mask.any(-1).all():  # a source of padding alone
+                return state
+            bias = torch.zeros(mask.shape, dtype=weight.dtype, device=weight.device).masked_fill_(~mask, -torch.inf)
+        return DirectState(state.memories, bias)
+
+    def start(self, src: Tensor, max_len: int) -> Any:
+        "Encode `src` `(B, S)` and prepare decoding of up to `max_len` tokens."
+        return self._direct(self.model.start(src, max_len))
+
+    def step(self, ids: Tensor, state: Any) -> Tensor:
+        "Map the latest token of every hypothesis `(B·K,)` to the logits of the next one `(B·K, V)`."
+        model = self.model
+        if not isinstance(state, DirectState):
+            return model.step(ids, state)
+        table = model.target_embedding
+        position = model.positions.encoding[state.length].to(table.weight.dtype)
+        x = torch.add(position, F.embedding(ids, table.weight), alpha=table.factor)
+        for i, layer in enumerate(model.decoder.layers):
+            x = _layer_step(cast(DecoderLayer, layer), x, i, state)
+        state.length += 1
+        return model.output(model.decoder.norm(x))

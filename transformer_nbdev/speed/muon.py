@@ -6,7 +6,7 @@
 __all__ = ['orthogonalise', 'muon_groups', 'Muon', 'make_muon']
 
 # %% ../../nbs/speed/muon.ipynb #01a6dd8b
-from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 
 # %% ../../nbs/speed/muon.ipynb #3d758138
 def muon_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """For `Muon`: the groups of `parameter_groups`, with the number of matrices stacked in a parameter.
+    """Split `parameter_groups` for `Muon`, by the number of matrices that are stacked in a parameter.
 
     `parts` is 3 for the packed projections of attention, 1 for other matrices, 0 for Adam's share.
     """
@@ -42,17 +42,13 @@ def muon_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     packed = {id(p) for n, p in model.named_parameters() if n.endswith("in_proj_weight")}
     stacked = [p for p in matrices["params"] if id(p) in packed]
     single = [p for p in matrices["params"] if id(p) not in packed]
-    return [
-        dict(matrices, params=stacked, parts=3),
-        dict(matrices, params=single, parts=1),
-        dict(rest, parts=0),
-    ]
+    return [dict(matrices, params=stacked, parts=3), dict(matrices, params=single, parts=1), dict(rest, parts=0)]
 
 
 class Muon(torch.optim.AdamW):
-    """Muon for matrices (Jordan et al. 2024), AdamW for the rest: what `muon_groups` gives.
+    """Muon for matrices (Jordan et al. 2024), AdamW for the rest; `groups` are those of `muon_groups`.
 
-    Options as for AdamW; `momentum` is Muon's. A step has the size of Adam's (Liu et al. 2025).
+    The options are AdamW's; `momentum` is Muon's. A step has the size of Adam's (Liu et al. 2025).
     """
 
     def __init__(self, groups: list[dict], lr: float, momentum: float = 0.95, **options):
@@ -60,10 +56,8 @@ class Muon(torch.optim.AdamW):
         super().__init__(groups, lr=lr, **options)
 
     @torch.no_grad()
-    def step(  # type: ignore[override]  # the library has an overload for each kind of closure
-        self, closure: Callable[[], Tensor] | None = None
-    ) -> Tensor | None:
-        "Move every parameter that has a gradient."
+    def step(self, closure: Any = None) -> Any:
+        "Move every parameter that has a gradient; returns the loss of a `closure`."
         loss = None if closure is None else torch.enable_grad()(closure)()
         matrices = [(g, p, p.grad) for g in self.param_groups if g["parts"] for p in g["params"]]
         for _, p, _ in matrices:
