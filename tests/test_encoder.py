@@ -21,14 +21,6 @@ def test_a_feed_forward_network_starts_xavier_uniform_with_biases_zero():
         assert 0.999 * bound < linear.weight.abs().max() <= bound and not linear.bias.any()
 
 
-def test_the_defaults_are_the_papers():
-    layer, stack = EncoderLayer(16, 2, 32), Encoder(2, 16, 2, 32)
-    assert Residual(4).dropout.p == 0.1 and not Residual(4).norm_first
-    assert all(not r.norm_first for r in (layer.residual1, layer.residual2))
-    assert rates(layer) == rates(stack) == {0.1} and isinstance(stack.norm, nn.Identity)
-    assert {m.activation for m in stack.modules() if isinstance(m, FeedForward)} == {F.relu}
-
-
 def test_arguments_reach_every_layer():
     network = FeedForward(2, 3, "silu", bias=False)
     assert [name for name, _ in network.named_parameters()] == ["linear1.weight", "linear2.weight"]

@@ -2,11 +2,12 @@
 
 Those of two options that do not go together are rows of `test_crossings.py`: --patience without a validation before
 the end, --average-last and --patience with a tuned length penalty, --compile with rising dropout, --stream and what it
-leaves out, --max-len 12, --int8 with odd widths. The peak of memory that `bench` prints is in `test_details.py`.
+leaves out, --max-len 12, --int8 with odd widths.
 """
 import copy
 import os
 import pathlib
+import subprocess
 import sys
 import threading
 import warnings
@@ -20,6 +21,7 @@ from transformer_nbdev.embedding import TokenEmbedding
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.search import generate
+from transformer_nbdev.speed import bench
 from transformer_nbdev.speed import parts as engine
 from transformer_nbdev.speed.direct import Direct
 from transformer_nbdev.speed.parts import ByteDropout, PiecewiseOutput, accelerate, as_kind, fast_parts, plain
@@ -32,22 +34,19 @@ from transformer_nbdev.translator import Translator
 
 src = torch.tensor([[5, 8, 3, 9, 2], [7, 4, 2, 0, 0]])
 laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
-no_avx512 = pytest.mark.skipif(sys.platform != "linux", reason="only Linux's PyTorch reads these variables")
 
 
-@pytest.mark.parametrize(("d_model", "d_ff"), [(36, 50), (64, 128)])
-def test_8_bits_with_widths_that_no_vector_register_divides(tmp_path, translator, d_model, d_ff):
+def test_8_bits_with_widths_that_no_vector_register_divides(tmp_path, translator):
     "1: they crashed the interpreter, so it happens in another one."
     pytest.importorskip("ctranslate2")
-    vocabulary = translator.tokenizer.vocab_size
-    model = tiny_model(d_model=d_model, d_ff=d_ff, n_heads=4, vocab_size=vocabulary)
+    model = tiny_model(d_model=36, d_ff=50, n_heads=4, vocab_size=translator.tokenizer.vocab_size)
     Translator(model, translator.tokenizer).save_pretrained(tmp_path)
     texts = "one two three\nfour\n"
     done = run(*cli, "translate", "--model", tmp_path, "--int8", "--device", "cpu", "--max-new-tokens=8", stdin=texts)
     assert done.returncode == 0 and done.stdout.count("\n") == 2, done
 
 
-@no_avx512
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux's PyTorch reads these variables")
 def test_bfloat16_without_avx512(saved, monkeypatch):
     "2: oneDNN exists there, but takes no bfloat16."
     for name, value in laptop.items():
@@ -110,15 +109,24 @@ def test_the_direct_step_with_few_positions():
     assert generate(Direct(tiny_model(max_len=8)), src, 8).shape[0] == 2
 
 
-@pytest.mark.parametrize("statement", [
-    "from transformer_nbdev import Translator; Translator.score, Translator.n_best",
-    "from transformer_nbdev.translator import Translator; Translator.score, Translator.n_best",
-    "from transformer_nbdev.transformer import Transformer; Transformer.generate",
-])
-def test_methods_are_there_whatever_else_was_imported(statement):
+def test_methods_are_there_whatever_else_was_imported():
     "8: other modules attached them."
-    done = run(sys.executable, "-c", statement)
+    statements = "from transformer_nbdev.transformer import Transformer; Transformer.generate; " \
+        "from transformer_nbdev.translator import Translator; Translator.score, Translator.n_best"
+    done = run(sys.executable, "-c", statements)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not bench.reset_peak_memory(torch.device("cpu")), reason="the peak cannot be reset here")
+def test_the_peak_of_a_bench_is_its_own(monkeypatch):
+    "10: it was that of the process."
+    monkeypatch.setattr(bench, "matmul_rate", lambda *_: 1.0)
+    used = torch.ones(2**27)
+    before = bench.peak_memory(torch.device("cpu"))
+    del used
+    config = TransformerConfig(300, 16, 2, 1, 1, 32)
+    measured = bench.bench(config, batch_tokens=100, steps=1, device="cpu", accelerated=False)
+    assert measured["peak_mib"] < before - 256
 
 
 def test_a_model_can_be_accelerated_while_others_translate_with_it():
@@ -271,8 +279,6 @@ def test_a_line_that_is_too_long_does_not_stop_the_others(saved, translator):
 
 def test_translate_answers_before_the_input_ends(saved):
     "It waited for the end of the file, at a terminal as well."
-    import subprocess
-
     process = subprocess.Popen([*cli, "translate", "--model", str(saved), "--device", "cpu"], env=environment(),
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for source, _ in sentences(3):
@@ -281,9 +287,3 @@ def test_translate_answers_before_the_input_ends(saved):
         assert process.stdout.readline().endswith(b"\n")
     process.stdin.close()
     assert process.wait(60) == 0
-
-
-def test_a_model_of_these_sizes_is_ordinary():
-    "The direct step is not passed over where it should be taken."
-    state = Direct(Transformer(TransformerConfig(20, 16, 2, 1, 1, 32)).eval()).start(src[:1], 4)
-    assert type(state).__name__ == "DirectState"
