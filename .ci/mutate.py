@@ -28,7 +28,7 @@ from transformer_nbdev.tools.exercises import wrong_answers
 root = Path(__file__).resolve().parent.parent
 stored = root / ".ci" / "mutants.tsv"
 columns = ["notebook", "cell", "bug", "noticed by", "reason"]
-not_about_code = {"test_site", "test_lab", "test_map", "test_set_up", "test_kills", "test_structure"}
+not_about_code = {"test_pages", "test_set_up", "test_kills", "test_structure"}
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 import pytest
 import torch
 from helpers import tiny_model
-from torch._dynamo.backends.registry import lookup_backend
 
 from transformer_nbdev.output_loss import OutputProjection
 
@@ -21,7 +20,7 @@ def test_one_graph_for_all_lengths_with_the_same_loss_and_gradients():
 
     def counting(graph, inputs):
         graphs.append(graph)
-        return lookup_backend("aot_eager")(graph, inputs)
+        return graph
 
     compiled = torch.compile(model.loss, backend=counting, dynamic=True, fullgraph=True)  # a break is an error
     for shape in [(3, 7, 5), (4, 9, 8), (2, 5, 11), (7, 12, 12), (5, 60, 64), (6, 3, 4)]:

@@ -3,20 +3,16 @@ import io
 import json
 import sys
 import threading
-import types
 
-import numpy as np
 import pytest
 import torch
 from helpers import sentences, sizes, tiny_model
 
 from transformer_nbdev.convert.marian import from_marian, to_marian
-from transformer_nbdev.data import Sequences, Tokenizer, _encode
+from transformer_nbdev.data import Tokenizer, _encode
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
-from transformer_nbdev.speed import streaming
 from transformer_nbdev.tools import devices
-from transformer_nbdev.tools.corpora import Report, number_split
 from transformer_nbdev.tools.files import Progress, say
 from transformer_nbdev.training import Trainer, TrainingConfig
 
@@ -81,11 +77,6 @@ def test_a_bar_on_a_broken_terminal_stops_no_other_thread(monkeypatch, early):
     progress.close()
 
 
-def test_words_of_other_numbers_are_held_out_only_if_there_are_no_others():
-    assert min(number_split(200, 50, 100)[1]) == 100
-    assert min(number_split(200, 50, 101)[1]) < 100
-
-
 def test_a_warm_up_of_one_update_ends_with_it():
     assert linear_schedule(1, 0.0, 2.0, 1) == linear_schedule(1, 0.0, 2.0, 0) == 2.0
 
@@ -94,26 +85,6 @@ def test_texts_are_encoded_block_by_block_and_all_of_them():
     tokenizer = Tokenizer.train(["one two three"], 280)
     texts = [f"one {n}" for n in range(7)]
     assert [*_encode(texts, tokenizer, block=3)] == [ids + [tokenizer.eos_id] for ids in tokenizer.encode_batch(texts)]
-
-
-@pytest.mark.parametrize("vocab_size", [2**15 + 1, 2**17])
-def test_kept_shards_hold_every_id(tmp_path, vocab_size):
-    rows = [[1, vocab_size - 1], [vocab_size // 2]]
-    told = Report(left_out={"empty line": ["train.en:3"]})
-    streaming._write_shard(tmp_path / "shard", (Sequences(rows), Sequences(rows[::-1])), "mark", vocab_size, told)
-    sides, report = streaming._read_shard(tmp_path / "shard", "mark")
-    assert report.left_out == told.left_out
-    assert [[ids.tolist() for ids in side] for side in sides] == [rows, rows[::-1]]
-
-
-def test_sets_of_the_hub_are_read_by_number(monkeypatch):
-    rows = [{"translation": {"en": word, "de": f"{word}!"}} for word in ("one", " ", "three")]
-    stub = types.SimpleNamespace(load_dataset=lambda name, config, split: rows)
-    monkeypatch.setitem(sys.modules, "datasets", stub)
-    source = streaming.HubPairs("some/set", "train", "en", "de", tag=">>de<< ")
-    assert len(source) == 3 and source.read(np.array([2, 1])) == [(">>de<< three", "three!"), ("", " !")]
-    with pytest.raises(ValueError, match="ko"):
-        streaming.HubPairs("some/set", "train", "en", "ko")
 
 
 def test_marian_folders_without_some_values(tmp_path):
