@@ -9,17 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import (
-    cli,
-    environment,
-    metrics,
-    needs_gpu,
-    same_run,
-    sentences,
-    sizes,
-    tiny_model,
-    train,
-)
+from helpers import cli, environment, metrics, needs_gpu, same_run, sentences, sizes, tiny_model, train
 
 from transformer_nbdev.data import Batch, TokenBatches, Tokenizer, encode_pairs
 from transformer_nbdev.tools import callbacks as runs
@@ -38,15 +28,13 @@ def encoded():
     return tokenizer, encode_pairs(sentences(40), tokenizer)
 
 
-def small_run(encoded, folder: Path | None, **config) -> Trainer:
-    "Four updates, a checkpoint every two."
+def small_run(encoded, folder: Path | None = None, options: dict | None = None, **config) -> Trainer:
+    "Four updates and a checkpoint every two, unless `config` says otherwise; `options` are those of `Trainer`."
     tokenizer, pairs = encoded
     model = tiny_model(vocab_size=tokenizer.vocab_size)
-    settings = {"steps": 4, "save_every": 2, "log_every": 1, **config}
-    return Trainer(
-        model, TokenBatches(*pairs, 200), TrainingConfig(precision="fp32", **settings), folder,
-        tokenizer=tokenizer, device="cpu", quiet=True,
-    )
+    config = TrainingConfig(precision="fp32", **{"steps": 4, "save_every": 2, "log_every": 1, **config})
+    batches = TokenBatches(*pairs, 200)
+    return Trainer(model, batches, config, folder, tokenizer=tokenizer, device="cpu", quiet=True, **(options or {}))
 
 
 class Mortal:
@@ -137,17 +125,6 @@ def test_signals_end_the_update_then_the_run(encoded, tmp_path, number, monkeypa
 
 
 def test_two_processes_learn_what_one_learns(command, corpus, tmp_path):
-    log, site = tmp_path / "writers", tmp_path / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(f"""
-import os
-replace = os.replace
-def noted(*args, **kwargs):
-    with open({str(log)!r}, "a") as file:
-        file.write(os.environ.get("RANK", "none") + "\\n")
-    return replace(*args, **kwargs)
-os.replace = noted
-""")
     # Batches of 24 positions: often fewer sentences than processes. With a large epsilon and no
     # clipping Adam's steps depend on the gradient's length (Muon's never do).
     settings = [
@@ -155,22 +132,14 @@ os.replace = noted
         "--clip-norm=0", "--optimizer=adamw",
     ]
     one, two = tmp_path / "one", tmp_path / "two"
-    env = environment()
-    env["PYTHONPATH"] = f"{site}{os.pathsep}{env['PYTHONPATH']}"
-    if sys.platform == "linux":
-        env["GLOO_SOCKET_IFNAME"] = "lo"
+    env = environment() | ({"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {})
     torchrun = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone",
-        "--local-addr=127.0.0.1",
+        "--local-addr=127.0.0.1", *train(corpus, two, *settings, "--steps=6")[1:],
     ]
-    arguments = train(corpus, two, *settings, "--steps=6")[1:]
-    done = subprocess.run(
-        [str(a) for a in torchrun + arguments], env=env, capture_output=True, text=True,
-        timeout=120,
-    )
+    done = subprocess.run(map(str, torchrun), env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "2 process(es)" in done.stderr and done.stderr.count("saved in ") == 1
-    assert set(log.read_text().split()) == {"0"}
     # What two began, one can go on with.
     for more in (train(corpus, two, *settings, "--steps=12", "--resume"),
                  train(corpus, one, *settings, "--steps=12")):
@@ -207,17 +176,13 @@ def test_two_half_batches_are_one_batch(encoded):
     batch = TokenBatches(source, target, 400).next()
     order = (batch.tgt != 0).sum(1).argsort()
     rows = order[: len(order) // 3], order[len(order) // 3 :]
-    halves = [
-        Batch(batch.src[r], batch.tgt[r], int((batch.tgt[r] != 0).sum())) for r in rows
-    ]
+    halves = [Batch(batch.src[r], batch.tgt[r], int((batch.tgt[r] != 0).sum())) for r in rows]
     assert halves[0].n_tokens * 2 < halves[1].n_tokens
     results = []
     for given, accumulate in (([batch], 1), (halves, 2)):
         model = tiny_model(vocab_size=tokenizer.vocab_size, dropout=0.0).double()
         # With a large epsilon Adam's first step is proportional to the gradient.
-        config = TrainingConfig(
-            steps=1, accumulate=accumulate, lr=1.0, eps=1.0, warmup=1, precision="fp32"
-        )
+        config = TrainingConfig(steps=1, accumulate=accumulate, lr=1.0, eps=1.0, warmup=1, precision="fp32")
         trainer = Trainer(model, Given(*given), config, device="cpu", quiet=True)
         trainer.fit()
         results.append((trainer.history[0]["loss"], *model.parameters()))
@@ -226,40 +191,29 @@ def test_two_half_batches_are_one_batch(encoded):
     for p, q in zip(first, second, strict=True):
         torch.testing.assert_close(p, q, rtol=0, atol=1e-9)
     fresh = tiny_model(vocab_size=tokenizer.vocab_size, dropout=0.0).double().parameters()
-    moved = [float((p - q).detach().abs().max()) for p, q in zip(first, fresh, strict=True)]
-    assert max(moved) > 1e-3
+    assert max(float((p - q).detach().abs().max()) for p, q in zip(first, fresh)) > 1e-3, "nothing moved"
 
 
 def test_patience_keeps_the_best_model_and_stops(encoded, tmp_path, monkeypatch):
-    losses, saved = iter([3.0, 2.0, 2.5, 2.4, 1.0]), []
+    losses, saved, save_model = iter([3.0, 2.0, 2.5, 2.4, 1.0]), [], Trainer.save_model
     monkeypatch.setattr(Trainer, "measure", lambda self: {"valid_loss": next(losses)})
-    save_model = Trainer.save_model
     monkeypatch.setattr(Trainer, "valid_loss", lambda self, model: 2.0)
+    monkeypatch.setattr(Trainer, "save_model", lambda self, model: saved.append(self.step) or save_model(self, model))
 
-    def noted(self, model):
-        saved.append(self.step)
-        save_model(self, model)
+    def patient() -> Trainer:
+        settings = {"steps": 9, "patience": 2, "validate_every": 1, "save_every": 0}
+        return small_run(encoded, tmp_path, {"valid": sentences(3)}, **settings)
 
-    monkeypatch.setattr(Trainer, "save_model", noted)
-    tokenizer, pairs = encoded
-    config = TrainingConfig(steps=9, patience=2, validate_every=1, save_every=0, precision="fp32")
-    trainer = Trainer(
-        tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config, tmp_path,
-        sentences(3), tokenizer, "cpu", quiet=True,
-    )
+    trainer = patient()
     trainer.fit()
     assert trainer.step == 4 and saved == [1, 2, 4] and trainer.stopped
     assert trainer.history[-1]["kept_step"] == 2
-    kept = [Transformer.from_pretrained(tmp_path), trainer.state.average]
-    assert not torch.equal(kept[0].output.weight, kept[1].output.weight)
-    # Resumed, it has no more patience than before.
-    again = Trainer(
-        tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config, tmp_path,
-        sentences(3), tokenizer, "cpu", quiet=True,
-    ).resume()
+    kept = Transformer.from_pretrained(tmp_path).output.weight
+    assert not torch.equal(kept, trainer.state.average.output.weight)
+    again = patient().resume()  # with no more patience than before
     again.fit()
     assert again.step == 4 and saved == [1, 2, 4, 4]
-    assert torch.equal(Transformer.from_pretrained(tmp_path).output.weight, kept[0].output.weight)
+    assert torch.equal(Transformer.from_pretrained(tmp_path).output.weight, kept)
 
 
 def test_the_mean_of_the_last_checkpoints_is_the_model(encoded, tmp_path):
@@ -272,7 +226,6 @@ def test_the_mean_of_the_last_checkpoints_is_the_model(encoded, tmp_path):
 
 
 def test_a_score_is_asked_with_the_averaged_weights(encoded):
-    tokenizer, pairs = encoded
     seen = []
 
     def score(trainer: Trainer) -> dict[str, float]:
@@ -280,20 +233,15 @@ def test_a_score_is_asked_with_the_averaged_weights(encoded):
         seen.append([p.detach().clone() for p in trainer.model.parameters()])
         return {"valid_bleu": 31.2}
 
-    config = TrainingConfig(steps=3, bleu_sentences=2, precision="fp32")
-    made = (tiny_model(vocab_size=tokenizer.vocab_size), TokenBatches(*pairs, 200), config)
-    options = dict(valid=sentences(3), tokenizer=tokenizer, device="cpu", quiet=True)
     with pytest.raises(ValueError, match="score=validation_bleu"):
-        Trainer(*made, **options)
-    trainer = Trainer(*made, **options, score=score)
+        small_run(encoded, None, {"valid": sentences(3)}, bleu_sentences=2)
+    trainer = small_run(encoded, None, {"valid": sentences(3), "score": score}, bleu_sentences=2)
     assert trainer.fit()[-2]["valid_bleu"] == 31.2  # the last record is of the weights that were kept
-    averaged = list(trainer.averaged_model().parameters())
-    assert all(map(torch.equal, seen[-1], averaged))
+    assert all(map(torch.equal, seen[-1], trainer.averaged_model().parameters()))
     assert not all(map(torch.equal, seen[-1], trainer.model.parameters()))
 
 
 def test_callbacks_see_every_update(encoded):
-    tokenizer, pairs = encoded
     seen = []
 
     class Moments(runs.Callback):
@@ -303,10 +251,8 @@ def test_callbacks_see_every_update(encoded):
         def finish(self, trainer):
             seen.append("finish")
 
-    model = tiny_model(vocab_size=tokenizer.vocab_size)
-    config = TrainingConfig(steps=2, precision="fp32")
     watch = [lambda t: seen.append((t.step, float(t.norm) > 0)), Moments()]
-    Trainer(model, TokenBatches(*pairs, 200), config, device="cpu", quiet=True, callbacks=watch).fit()
+    small_run(encoded, None, {"callbacks": watch}, steps=2).fit()
     assert seen == ["start", (1, True), (2, True), "finish"]
 
 
@@ -328,12 +274,8 @@ def test_a_compiled_trainer_learns_the_same(encoded, monkeypatch):
 @needs_gpu
 def test_a_run_on_a_gpu_resumes_and_loads_on_a_cpu(tmp_path):
     def make(steps: int) -> Trainer:
-        config = TrainingConfig(
-            steps=steps, schedule="paper", warmup=50, batch_tokens=1000, log_every=10
-        )
-        return Trainer.from_pairs(
-            sentences(200), config, tmp_path, None, "tiny", 280, "cuda", quiet=True, **sizes
-        )
+        config = TrainingConfig(steps=steps, schedule="paper", warmup=50, batch_tokens=1000, log_every=10)
+        return Trainer.from_pairs(sentences(200), config, tmp_path, None, "tiny", 280, "cuda", quiet=True, **sizes)
 
     make(50).fit()
     history = make(100).resume().fit()
