@@ -10,12 +10,6 @@ from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.translator import Translator
 
 
-def pytest_configure(config):
-    "As if `-rs` were given: the reasons of skipped tests are printed."
-    if "s" not in config.option.reportchars:
-        config.option.reportchars += "s"
-
-
 @pytest.fixture
 def command():
     "The command line in this process: `command(*arguments, stdin=…)` → code, stdout, stderr."

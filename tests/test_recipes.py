@@ -10,8 +10,7 @@ from torch import nn
 
 from transformer_nbdev.speed.muon import Muon, muon_groups, orthogonalise
 from transformer_nbdev.speed.recipes import RisingDropout, recipe, tune_length_penalty
-from transformer_nbdev.tools.config import TrainingConfig
-from transformer_nbdev.transformer import Transformer, TransformerConfig
+from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
 
 
@@ -121,13 +120,6 @@ def test_a_run_stores_its_penalty_and_evaluate_uses_it(command, corpus, tmp_path
         for more in ([], ["--length-penalty", stored], ["--length-penalty", stored + 1.5])
     )
     assert own == told != other
-
-
-@pytest.mark.parametrize("task", ["text", "numbers"])
-def test_recipes_are_valid_settings(task):
-    found = recipe(task)
-    TrainingConfig(**found["training"], **found["ends"])
-    TransformerConfig.preset(found["preset"], found["vocab_size"], **found["model"])
 
 
 def test_help_shows_the_settings_that_a_run_gets(command):

@@ -6,7 +6,7 @@ from torch import Tensor, randn
 
 from transformer_nbdev.attention import attention, check_causal, fused_attention
 from transformer_nbdev.classification import TransformerClassifier
-from transformer_nbdev.decoder import Decoder, shift_right
+from transformer_nbdev.decoder import Decoder
 from transformer_nbdev.embedding import TokenEmbedding
 from transformer_nbdev.encoder import FeedForward
 from transformer_nbdev.multi_head import KeyValueCache, MultiHeadAttention
@@ -43,8 +43,6 @@ logits = randn(2, 4, 10)
     raises("heads", lambda: MultiHeadAttention(16, 3), ValueError, "n_heads", 16, 3),
     raises("rank", lambda: layer(x[0]), ValueError, "(4, 8)"),
     raises("width", lambda: layer(x[..., :6]), ValueError, 8, 6),
-    raises("dtype", lambda: layer(x.double()), TypeError, "float64"),
-    raises("memory", lambda: layer(x, x[:1].repeat(3, 1, 1)), ValueError, 2, 3),
     raises("mask shape", lambda: layer(x, mask=torch.ones(3, 4) > 0), ValueError, "(3, 4)"),
     raises("full cache", lambda: layer(x, cache=KeyValueCache(3)), ValueError, "max_len", 3, 4),
     raises("decoder mask", lambda: Decoder(1, 8, 2, 16)(x, x[:, :3], torch.ones(4, 4) > 0), ValueError, "(4, 4)"),
@@ -54,7 +52,6 @@ logits = randn(2, 4, 10)
     raises("too long", lambda: PositionalEncoding(8, 3)(x), ValueError, "max_len", 3, 4),
     raises("activation", lambda: FeedForward(8, 16, "tanh"), ValueError, "relu", "tanh"),
     raises("leak or dropout", lambda: check_causal(torch.nn.Dropout(0.5), x), ValueError, "eval()"),
-    raises("one row", lambda: shift_right(ids[0]), ValueError, "ids", "(4,)"),
     raises("weight", lambda: OutputProjection(8, 9, embed.weight), ValueError, "weight", "(9, 8)"),
     raises("targets", lambda: smoothed_cross_entropy(logits, ids[:1]), ValueError, "logits", "(1, 4)"),
     raises("high target", lambda: smoothed_cross_entropy(logits, ids + 5), ValueError, "targets", 10),
@@ -72,11 +69,9 @@ sampled = {"do_sample": True}
     raises("float", lambda m: m(ids.float(), ids), TypeError, "float32", ".long()"),
     raises("one row", lambda m: m(ids[0], ids[0]), ValueError, "src", "(4,)"),
     raises("high id", lambda m: m(ids + 15, ids), ValueError, "vocab_size", 23),
-    raises("negative id", lambda m: m(ids, ids - 9), ValueError, "vocab_size", -9),
     raises("too long", lambda m: m(torch.full((1, 65), 5), ids[:1]), ValueError, "max_len", 64),
     raises("no row", lambda m: m(ids[:0], ids[:0]), ValueError, "src", "(0, 4)"),
     raises("unpaired", lambda m: m(ids, ids[:1]), ValueError, "src", 2, "tgt", 1),
-    raises("generate: one row", lambda m: m.generate(ids[0]), ValueError, "src", "(4,)"),
     raises("generate: nothing", lambda m: m.generate(ids, 0), ValueError, "max_new_tokens", 0),
     raises("generate: long", lambda m: m.generate(ids, 65), ValueError, "max_new_tokens", 64, 65),
     raises("generate: min", lambda m: m.generate(ids, 4, 5), ValueError, "min_new_tokens", 5),
@@ -85,7 +80,6 @@ sampled = {"do_sample": True}
     raises("temperature", lambda m: m.generate(ids, temperature=0, **sampled), ValueError, "temperature", 0),
     raises("top_k", lambda m: m.generate(ids, top_k=0, **sampled), ValueError, "top_k", 0),
     raises("top_p", lambda m: m.generate(ids, top_p=1.5, **sampled), ValueError, "top_p", 1.5),
-    raises("beam_search: limit", lambda m: beam_search(m, ids, 2, 65), ValueError, "max_new_tokens", 64, 65),
     raises("length penalty", lambda m: beam_search(m, ids, length_penalty=99.0), ValueError, "length_penalty", 99),
     raises("kept penalty", lambda m: GenerationConfig(length_penalty=99.0), ValueError, "length_penalty", 99),
 )
@@ -94,19 +88,13 @@ def test_model_and_search(function, kind, words):
         function(tiny_model())
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"n_heads": 3}, ["n_heads", 16, 3]),
-        ({"d_model": 15, "n_heads": 3}, ["d_model", "even", 15]),
-        ({"d_model": 16.0}, ["d_model", 16.0]),
-        ({"dropout": 1}, ["dropout", 1]),
-        ({"activation": "tanh"}, ["activation", "relu", "tanh"]),
-        ({"eos_id": 20}, ["eos_id", 20]),
-        ({"vocab_size": 0}, ["vocab_size", 0]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"n_heads": 3}, ["n_heads", 16, 3]),
+    ({"d_model": 15, "n_heads": 3}, ["d_model", "even", 15]),
+    ({"dropout": 1}, ["dropout", 1]),
+    ({"activation": "tanh"}, ["activation", "relu", "tanh"]),
+    ({"vocab_size": 0}, ["vocab_size", 0]),
+], ids=str)
 def test_settings_of_a_model(options, words):
     with refused(ValueError, *words):
         tiny_model(**options)
@@ -117,14 +105,10 @@ def test_unknown_preset():
         TransformerConfig.preset("huge", 100)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("steps", 0), ("minutes", 0), ("batch_tokens", 0), ("accumulate", 0), ("schedule", "cosine"),
-        ("precision", "fp16"), ("lr", 0), ("lr", float("nan")), ("warmup", 0), ("beta1", 1.5), ("eps", 0),
-        ("label_smoothing", 1), ("ema", 1), ("average_last", -1), ("patience", -1), ("log_every", 0),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [
+    ("steps", 0), ("minutes", 0), ("batch_tokens", 0), ("schedule", "cosine"), ("precision", "fp16"), ("lr", 0),
+    ("lr", float("nan")), ("warmup", 0), ("eps", 0), ("label_smoothing", 1), ("ema", 1), ("patience", -1),
+])
 def test_settings_of_a_training(name, value):
     with refused(ValueError, name, value):
         TrainingConfig(**{"steps": 5, "schedule": "paper", name: value})

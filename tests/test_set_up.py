@@ -39,7 +39,7 @@ def checker():
 # Installing ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", ["", "lap", "lab x", "lab 1 2", "bench 1"])
+@pytest.mark.parametrize("words", ["", "lap", "lab x"])
 def test_a_wrong_call_shows_the_right_ones(words):
     done = run(sys.executable, root / "run.py", *words.split())
     assert done.returncode == 1 and "python run.py lab" in done.stderr
@@ -239,17 +239,12 @@ def small_checker(checker, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name, files", [
     ("05", "05_encoder.ipynb test_encoder.py"), ("my_notebooks/03_attention.ipynb", "03_attention.ipynb"),
-    ("13", "13_translation.ipynb"), ("tests/test_encoder.py", "test_encoder.py"), ("test_cli", "test_cli.py"),
+    ("tests/test_cli.py", "test_cli.py"),
 ])
 def test_one_thing_can_be_checked_alone(small_checker, name, files):
     assert [path.name for path in small_checker.chosen(name)] == files.split()
     *quick, asked = small_checker.stages_for([name]).values()
     assert len(quick) == 3 and [Path(word).name for word in asked[-len(files.split()):]] == files.split()
-
-
-def test_an_unknown_name_is_answered_with_those_that_exist(small_checker):
-    with pytest.raises(SystemExit, match=r"(?s)is called 99.*03_attention  05_encoder.*test_cli"):
-        small_checker.chosen("99")
 
 
 def test_the_lists_of_notebooks_and_tests_are_of_this_checkout(checker):

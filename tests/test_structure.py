@@ -111,16 +111,6 @@ print({{name for name in os.environ if os.environ[name] != before.get(name) and 
     assert run(sys.executable, "-c", program).stdout == "set()\n"
 
 
-def test_the_command_sets_what_threads_read_before_pytorch_starts(monkeypatch):
-    program = "import os, sys; from transformer_nbdev.__main__ import main; assert 'torch' not in sys.modules\n" \
-        "sys.argv[1:] = ['--version']\ntry: main()\nfinally: print(os.environ['GOMP_SPINCOUNT'])"
-    for own, expected in (("", "10000"), ("7", "7")):  # a setting of the user's is left alone
-        monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-        if own:
-            monkeypatch.setenv("GOMP_SPINCOUNT", own)
-        assert run(sys.executable, "-c", program).stdout.endswith(f"\n{expected}\n")
-
-
 def test_importing_and_translating_load_nothing_that_can_wait(saved):
     heavy = {"IPython", "click", "datasets", "matplotlib", "num2words", "sacrebleu", "torch._dynamo", "transformers"}
     program = f"""
