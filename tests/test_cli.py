@@ -10,7 +10,7 @@ import subprocess
 
 import click
 import pytest
-from helpers import cli, contents, environment, run, same_run, sentences, train_options, typed, write, write_pairs
+from helpers import cli, contents, run, same_run, sentences, train_options, typed, write, write_pairs
 
 import transformer_nbdev
 from transformer_nbdev.cli import cli as commands
@@ -131,15 +131,6 @@ def test_a_model_without_a_run_is_not_overwritten(command, corpus, trained, tmp_
     assert contents(tmp_path) == before
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_standard_output_is_full(saved):
-    with open("/dev/full", "wb") as full:
-        command = [*cli, "translate", "--model", saved, *base]
-        done = subprocess.run(command, input=b"one\ntwo\n", stdout=full, stderr=subprocess.PIPE, env=environment())
-    done.stderr = done.stderr.decode()
-    assert_refused(done, "No space left")
-
-
 values = ["0", "1", "2", "12", "-1", "0.5", "3.5", "nan", "inf", "abc", "é", "/dev/null", "cuda", "fp32", "en"]
 unused = {"--data", "--seed", "--minutes", "--epochs", "--steps", "--out", "--output"}
 
@@ -184,10 +175,6 @@ def test_plain_zipped_and_tabbed_files_train_the_same_model(command, tmp_path):
         done = command("train", "--data", data, *train_options, "--steps", 4, "--out", out)
         assert done.returncode == 0 and done.stdout == "", done.stderr
         assert "60 sentence pairs" in done.stderr and f"--model {out}" in done.stderr
-        assert {path.name for path in out.iterdir()} == {
-            "checkpoints", "config.json", "generation_config.json", "loss.png", "manifest.json", "metrics.jsonl",
-            "model.safetensors", "settings.json", "tokenizer.json",
-        }
         results.append([(out / n).read_bytes() for n in ("model.safetensors", "tokenizer.json")])
     assert results[0] == results[1] == results[2]
 

@@ -1,15 +1,12 @@
 "What machine-made bugs changed and nothing else noticed (.ci/mutate.py): defaults, first values, edges of ranges."
 import io
-import json
 import sys
 import threading
 
 import pytest
 import torch
-from helpers import sentences, sizes, tiny_model
+from helpers import sentences, sizes
 
-from transformer_nbdev.convert.marian import from_marian, to_marian
-from transformer_nbdev.data import Tokenizer, _encode
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.tools import devices
@@ -79,25 +76,6 @@ def test_a_bar_on_a_broken_terminal_stops_no_other_thread(monkeypatch, early):
 
 def test_a_warm_up_of_one_update_ends_with_it():
     assert linear_schedule(1, 0.0, 2.0, 1) == linear_schedule(1, 0.0, 2.0, 0) == 2.0
-
-
-def test_texts_are_encoded_block_by_block_and_all_of_them():
-    tokenizer = Tokenizer.train(["one two three"], 280)
-    texts = [f"one {n}" for n in range(7)]
-    assert [*_encode(texts, tokenizer, block=3)] == [ids + [tokenizer.eos_id] for ids in tokenizer.encode_batch(texts)]
-
-
-def test_marian_folders_without_some_values(tmp_path):
-    model = tiny_model(output_bias=True)
-    model.generation.force_end = True
-    to_marian(model, tmp_path / "model")
-    path = tmp_path / "model" / "config.json"
-    values = json.loads(path.read_text())
-    for name in ("dropout", "forced_eos_token_id"):  # newer folders have the second in generation_config.json
-        values.pop(name, None)
-    path.write_text(json.dumps(values))
-    found = from_marian(tmp_path / "model")
-    assert found.config.dropout == 0.1 and found.generation.force_end
 
 
 @pytest.mark.parametrize(("told", "usable", "pays"), [

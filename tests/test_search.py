@@ -1,7 +1,4 @@
 "Translations do not depend on what else is in the batch, nor on saving and loading."
-import os
-from pathlib import Path
-
 import pytest
 import torch
 from helpers import needs_gpu, refused, sentences, tiny_model
@@ -135,17 +132,6 @@ def test_a_search_in_training_mode_switches_dropout_off_and_on(beam_size):
 
 
 @torch.no_grad()
-def test_hypotheses_read_the_memory_of_their_own_sentence():
-    model, of_row = tiny_model().double(), [0, 0, 1, 1, 2, 2]
-    rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
-    state = model.start(src, 4)
-    found = torch.stack([model.step(rows[:, t], state) for t in range(4)], 1)
-    expected = written(model, rows, of_row)
-    assert (found - expected).abs().max() < 1e-10
-    assert (found - written(model, rows, [0, 1, 2, 0, 1, 2])).abs().max() > 1e-3
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("sentences", [[1, 2], [2, 0]])
 def test_select_moves_pasts_memories_and_masks_together(sentences):
     model = tiny_model().double()
@@ -250,17 +236,3 @@ def test_four_threads_may_share_a_translator(translator):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: translator.translate(unseen, beam_size=3), range(12)))
     assert all(one == wanted for one in found)
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells a process its memory there")
-def test_memory_does_not_grow_with_translations(translator):
-    "MANY=5000 for as many; after the first quarter nothing is added but a few megabytes of the allocator's."
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    many = int(os.environ.get("MANY", 120))
-    for i in range(many):
-        if i == many // 4:
-            before = resident()
-        translator.translate([unseen[i % 40]], beam_size=1 + i % 4)
-    assert resident() - before < 30e6

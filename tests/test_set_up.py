@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from helpers import root, run, train_options
@@ -34,9 +33,6 @@ def runner(monkeypatch):
 @pytest.fixture
 def checker():
     return module(root / ".ci" / "check.py")
-
-
-# Installing ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", ["", "lap", "lab x"])
@@ -101,9 +97,6 @@ def test_pip_is_asked_for_its_settings_and_for_an_index(runner, monkeypatch):
     assert runner.told() == ["index-url"]
 
 
-# The reader's copies ------------------------------------------------------------------------------
-
-
 def write_notebook(path, *sources, output="1"):
     "A notebook as JupyterLab would store it."
     outputs = [{"output_type": "stream", "name": "stdout", "text": output}]
@@ -155,9 +148,6 @@ def test_a_notebook_that_moves_takes_an_untouched_copy_along(runner, shelf):
     assert runner.renew_copies() == []
     assert not (mine / "03.ipynb").exists() and (mine / "tools" / "03.ipynb").exists()
     assert (mine / "04.ipynb").read_text() == "half a fi" and (mine / "tools" / "04.ipynb").exists()
-
-
-# Tasks --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words, port, page", [
@@ -222,29 +212,6 @@ def test_a_run_without_matplotlib_ends_well(command, corpus, tmp_path, monkeypat
     done = command("train", "--data", corpus, *train_options, "--steps", 2, "--out", tmp_path / "run")
     assert done.returncode == 0 and "pip install matplotlib" in done.stderr, done.stderr
     assert (tmp_path / "run" / "model.safetensors").exists() and not (tmp_path / "run" / "loss.png").exists()
-
-
-# Checking -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_checker(checker, tmp_path, monkeypatch):
-    "The checker of a checkout with three notebooks."
-    for name, exports in {"03_attention": "attention", "05_encoder": "encoder", "13_translation": ""}.items():
-        write_notebook(tmp_path / f"{name}.ipynb", f"#| default_exp {exports}" if exports else "print(1)")
-    monkeypatch.setattr(checker, "notebooks", sorted(tmp_path.glob("*.ipynb")))
-    monkeypatch.setattr(checker, "tests", [Path("tests/test_cli.py"), Path("tests/test_encoder.py")])
-    return checker
-
-
-@pytest.mark.parametrize("name, files", [
-    ("05", "05_encoder.ipynb test_encoder.py"), ("my_notebooks/03_attention.ipynb", "03_attention.ipynb"),
-    ("tests/test_cli.py", "test_cli.py"),
-])
-def test_one_thing_can_be_checked_alone(small_checker, name, files):
-    assert [path.name for path in small_checker.chosen(name)] == files.split()
-    *quick, asked = small_checker.stages_for([name]).values()
-    assert len(quick) == 3 and [Path(word).name for word in asked[-len(files.split()):]] == files.split()
 
 
 def test_the_lists_of_notebooks_and_tests_are_of_this_checkout(checker):

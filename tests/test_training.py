@@ -241,36 +241,6 @@ def test_a_score_is_asked_with_the_averaged_weights(encoded):
     assert not all(map(torch.equal, seen[-1], trainer.model.parameters()))
 
 
-def test_callbacks_see_every_update(encoded):
-    seen = []
-
-    class Moments(runs.Callback):
-        def start(self, trainer):
-            seen.append("start")
-
-        def finish(self, trainer):
-            seen.append("finish")
-
-    watch = [lambda t: seen.append((t.step, float(t.norm) > 0)), Moments()]
-    small_run(encoded, None, {"callbacks": watch}, steps=2).fit()
-    assert seen == ["start", (1, True), (2, True), "finish"]
-
-
-def test_a_compiled_trainer_learns_the_same(encoded, monkeypatch):
-    compile, compiled = torch.compile, []
-
-    def eager(function, **options):
-        compiled.append(function)
-        return compile(function, backend="eager", **options)
-
-    torch.compiler.reset()
-    monkeypatch.setattr(torch, "compile", eager)
-    plain, fast = (small_run(encoded, None, compile=c).fit() for c in (False, True))
-    assert len(compiled) == 1
-    for a, b in zip(plain, fast, strict=True):
-        assert a["loss"] == pytest.approx(b["loss"], abs=1e-3)
-
-
 @needs_gpu
 def test_a_run_on_a_gpu_resumes_and_loads_on_a_cpu(tmp_path):
     def make(steps: int) -> Trainer:

@@ -69,21 +69,6 @@ def test_a_list_holds_the_best_of_all():
     assert all(abs(found[target] - log_p[target]) < 1e-4 for target in best)
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_no_n_tokens_occur_twice(n):
-    model = tiny_model(3, vocab_size=20)
-    src = torch.randint(3, 20, (6, 8), generator=torch.Generator().manual_seed(0))
-
-    def repeats(ids):
-        grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
-        return len(grams) - len(set(grams))
-
-    free, bound = (_ListSearch(model, src, 16, 16, 3, 0.0, 3, x) for x in (0, n))
-    free.run(), bound.run()
-    assert sum(repeats(row) for lists in free.lists.tolist() for row in lists) > 0
-    assert not any(repeats(row) for lists in bound.lists.tolist() for row in lists)
-
-
 def test_what_is_forbidden():
     written = torch.tensor([[5, 6, 5, 6, 7, 5, 6], [3, 3, 3, 3, 3, 3, 4]])
     none = [set(), set()]
