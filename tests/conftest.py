@@ -1,4 +1,5 @@
 "Fixtures of the tests."
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,4 @@ def saved(tmp_path_factory) -> Path:
 @pytest.fixture
 def copied(saved, tmp_path) -> Path:
     "A copy to damage."
-    folder = tmp_path / "copied"
-    folder.mkdir()
-    for path in saved.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
+    return Path(shutil.copytree(saved, tmp_path / "copied"))

@@ -1,9 +1,6 @@
 "`torch.compile` and `torch.export` take the whole model as one graph, and not a new one for each length."
-import pytest
 import torch
 from helpers import tiny_model
-
-from transformer_nbdev.output_loss import OutputProjection
 
 
 def batch(n: int, s: int, t: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -33,19 +30,6 @@ def test_one_graph_for_all_lengths_with_the_same_loss_and_gradients():
         for plain, fast in zip(*found):
             torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
     assert 0 < len(graphs) <= 3, f"{len(graphs)} graphs for six shapes"
-
-
-@pytest.mark.parametrize(("epsilon", "reduction"), [(0.0, "mean"), (0.1, "sum")])
-def test_the_compiled_loss_is_the_loss(epsilon, reduction):
-    torch.manual_seed(0)
-    torch.compiler.reset()
-    output = OutputProjection(16, 20)
-    x, targets = torch.randn(3, 5, 16), batch(3, 5, 5)[1]
-    compiled = torch.compile(output.loss, backend="aot_eager", fullgraph=True)
-    values = [f(x, targets, epsilon, 0, reduction) for f in (output.loss, compiled)]
-    gradients = [torch.autograd.grad(value, output.weight)[0] for value in values]
-    torch.testing.assert_close(*values)
-    torch.testing.assert_close(*gradients)
 
 
 def test_export_leaves_batch_and_lengths_open():

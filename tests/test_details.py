@@ -85,7 +85,7 @@ def test_a_warm_up_of_one_update_ends_with_it():
     ("vendor_id: AuthenticAMD, flags: avx512_bf16", False, False),  # ONEDNN_MAX_CPU_ISA=AVX2
     ("vendor_id: AuthenticAMD, flags: avx2", False, False),
 ])
-def test_bfloat16_where_the_chip_is_faster_at_it(monkeypatch, told, usable, pays):
+def test_bfloat16_is_chosen_where_the_chip_is_faster_at_it(monkeypatch, told, usable, pays):
     monkeypatch.setattr(devices, "_processor", lambda: told)
     monkeypatch.setattr(devices, "onednn_takes", lambda dtype: usable)
     assert devices.bf16_pays(torch.device("cpu")) is pays

@@ -2,7 +2,7 @@
 
 Those of two options that do not go together are rows of `test_crossings.py`: --patience without a validation before
 the end, --average-last and --patience with a tuned length penalty, --compile with rising dropout, --stream and what it
-leaves out, --max-len 12, --int8 with odd widths.
+leaves out, --max-len 12, --int8 with odd widths. What choosing an engine may cost is in `test_direct.py`.
 """
 import copy
 import os
@@ -15,6 +15,7 @@ import warnings
 import pytest
 import torch
 from helpers import cli, environment, run, sentences, tiny_model, train, typed
+from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_nbdev.data import Sequences, TokenBatches
 from transformer_nbdev.embedding import TokenEmbedding
@@ -22,7 +23,6 @@ from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.search import generate
 from transformer_nbdev.speed import bench
-from transformer_nbdev.speed import parts as engine
 from transformer_nbdev.speed.direct import Direct
 from transformer_nbdev.speed.parts import ByteDropout, PiecewiseOutput, accelerate, as_kind, fast_parts, plain
 from transformer_nbdev.tools import devices, files
@@ -36,7 +36,7 @@ src = torch.tensor([[5, 8, 3, 9, 2], [7, 4, 2, 0, 0]])
 laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 
 
-def test_8_bits_with_widths_that_no_vector_register_divides(tmp_path, translator):
+def test_8_bits_with_odd_widths(tmp_path, translator):
     "1: they crashed the interpreter, so it happens in another one."
     pytest.importorskip("ctranslate2")
     model = tiny_model(d_model=36, d_ff=50, n_heads=4, vocab_size=translator.tokenizer.vocab_size)
@@ -89,7 +89,7 @@ class Learned(torch.nn.Module):
 
 
 @pytest.mark.parametrize("change", ["7b: a subclass was passed over", "7c: learned positions: AttributeError"])
-def test_the_direct_step_keeps_somebodys_own_layers(change):
+def test_the_direct_step_respects_layers_of_the_user(change):
     model = tiny_model()
     if "7b" in change:
         model.decoder.layers[0].cross_attention.__class__ = Silent
@@ -152,12 +152,12 @@ def test_the_averaged_model_has_the_faster_parts(corpus, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
-def test_no_gradients_are_computed_where_none_are_wanted(off, monkeypatch):
+def test_no_gradients_are_computed_where_none_are_wanted(off):
     "12: the loss in pieces computed them all the same."
-    monkeypatch.setattr(engine, "_add_gradients", lambda *_: pytest.fail("gradients"))
     output = as_kind(OutputProjection(8, 20), PiecewiseOutput)
-    with off():
+    with off(), FlopCounterMode(display=False) as count:
         assert output.loss(torch.randn(2, 3, 8), torch.randint(3, 20, (2, 3))) > 0
+    assert count.get_total_flops() == 2 * (2 * 3) * 8 * 20, "more than the one product for the logits"
 
 
 def test_the_loss_in_pieces_keeps_its_digits_in_bfloat16():
@@ -201,7 +201,7 @@ def test_torch_func_takes_the_faster_parts():
         torch.testing.assert_close(*found)
 
 
-def test_what_another_process_is_writing_stays(tmp_path):
+def test_files_that_another_process_is_writing_stay(tmp_path):
     "15: a training that saved deleted it."
     mine, gone, at_work = (tmp_path / f"{files._marker}x.{pid}.tmp" for pid in (os.getpid(), 2**22 + 1, os.getppid()))
     for path in (mine, gone, at_work):
@@ -219,7 +219,7 @@ def test_score_names_the_line_and_the_side(saved):
     assert [bool(line) for line in lines] == [False, False, True, False, False, True, True, False] and lines[5] == "nan"
 
 
-def test_an_optimizer_of_ones_own(monkeypatch):
+def test_users_can_add_an_optimizer(monkeypatch):
     "17: the table looked open and was closed."
     def sgd(model, config):
         return torch.optim.SGD(model.parameters(), config.lr)
@@ -233,7 +233,7 @@ def test_an_optimizer_of_ones_own(monkeypatch):
         Updater(tiny_model(), batches, TrainingConfig(steps=1, optimizer="sdg"), "cpu")
 
 
-def test_the_processor_is_looked_up_once(monkeypatch):
+def test_the_processor_is_looked_up_only_once(monkeypatch):
     "18: three times in every step of Muon."
     reads, read = [], pathlib.Path.read_text
     monkeypatch.setattr(pathlib.Path, "exists", lambda self: True)
@@ -246,7 +246,7 @@ def test_the_processor_is_looked_up_once(monkeypatch):
     assert len(reads) == 1
 
 
-def test_what_is_said_of_the_row_of_padding():
+def test_the_row_of_padding_starts_at_zero_and_then_moves():
     "19: that it is zero, which the first update of a tied model ends."
     batches = TokenBatches(Sequences([[3, 2]] * 4), Sequences([[4, 2]] * 4), 64)
     model = tiny_model()

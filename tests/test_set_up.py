@@ -56,7 +56,7 @@ def test_run_needs_nothing_but_python():
 
 
 @pytest.mark.parametrize("said, code", [("ERROR: No matching distribution", 0), ("ERROR: no space", 1)])
-def test_a_pin_that_has_vanished_stops_nobody(runner, monkeypatch, capsys, said, code):
+def test_installation_survives_a_pin_that_has_vanished(runner, monkeypatch, capsys, said, code):
     def pip(*words, first):
         return (1, said) if "constraints.txt" in words else (0, "")
 
@@ -77,7 +77,7 @@ def test_a_pin_that_has_vanished_stops_nobody(runner, monkeypatch, capsys, said,
     ("linux", ["find-links"], False, True, False, "your setting of pip's find-links"),
     ("darwin", [], False, True, False, "about 2 GB"),
 ])
-def test_without_a_gpu_it_is_the_cpu_build(runner, monkeypatch, platform, settings, gpu, answers, chosen, words):
+def test_machines_without_a_gpu_get_the_cpu_build(runner, monkeypatch, platform, settings, gpu, answers, chosen, words):
     monkeypatch.setattr(runner.sys, "platform", platform)
     monkeypatch.setattr(runner, "told", lambda: settings)
     monkeypatch.setattr(runner, "has_gpu", lambda: gpu)
@@ -153,7 +153,7 @@ def test_a_notebook_that_moves_takes_an_untouched_copy_along(runner, shelf):
 @pytest.mark.parametrize("words, port, page", [
     ("", 8888, "my_notebooks"), ("--no-browser 9000", 9000, "my_notebooks"), ("--edit", 8888, "nbs"),
 ])
-def test_lab_takes_a_port_and_what_jupyter_takes(runner, shelf, monkeypatch, words, port, page):
+def test_lab_takes_a_port_and_options_of_jupyter(runner, shelf, monkeypatch, words, port, page):
     commands = []
     monkeypatch.setattr(runner, "call", lambda *command: commands.append(command))
     monkeypatch.setattr(runner, "free", lambda port: port)
@@ -163,7 +163,7 @@ def test_lab_takes_a_port_and_what_jupyter_takes(runner, shelf, monkeypatch, wor
     assert ("--no-browser" in command) == ("--no-browser" in words) and "--edit" not in command
 
 
-def test_a_port_in_use_is_told_in_one_line(runner):
+def test_a_port_in_use_is_reported_in_one_line(runner):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -173,7 +173,7 @@ def test_a_port_in_use_is_told_in_one_line(runner):
     assert runner.free(port) == port
 
 
-def test_translate_trains_once_and_goes_on_with_what_was_interrupted(runner, tmp_path, monkeypatch):
+def test_translate_trains_once_and_resumes_after_an_interruption(runner, tmp_path, monkeypatch):
     calls = []
 
     def call(*command):
@@ -214,12 +214,12 @@ def test_a_run_without_matplotlib_ends_well(command, corpus, tmp_path, monkeypat
     assert (tmp_path / "run" / "model.safetensors").exists() and not (tmp_path / "run" / "loss.png").exists()
 
 
-def test_the_lists_of_notebooks_and_tests_are_of_this_checkout(checker):
+def test_the_notebooks_and_tests_listed_exist(checker):
     there = {path.stem for path in (*checker.notebooks, *checker.tests)}
     assert {*checker.longest, *checker.processor} <= there
 
 
-def test_a_failure_stops_no_other_stage_and_is_told_at_the_end(checker, monkeypatch, capfdbinary):
+def test_a_failure_stops_no_other_stage_and_is_summed_up(checker, monkeypatch, capfdbinary):
     said = "import sys; print('.F'); print('FAILED tests/test_x.py::test_y - 1 != 2\\n1 failed'); sys.exit(1)"
     stages = {"broken": [sys.executable, "-c", said], "whole": [sys.executable, "-c", "print('fine')"]}
     monkeypatch.setattr(checker, "stages_for", lambda names: stages)

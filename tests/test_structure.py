@@ -74,7 +74,7 @@ def test_imports_point_one_way(path):
     assert not above, f"{name} imports {above}, which stand above it"
 
 
-def test_no_module_needs_itself():
+def test_imports_have_no_cycle():
     needs = {name_of(path): own_imports(path, at_top=True) for path in modules}
     while free := {name for name, needed in needs.items() if not needed}:
         needs = {name: needed - free for name, needed in needs.items() if name not in free}
@@ -82,7 +82,7 @@ def test_no_module_needs_itself():
 
 
 @each_module
-def test_nothing_is_attached_to_what_was_imported(path):
+def test_no_module_sets_attributes_of_another(path):
     tree = tree_of(path)
     imported = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
                 for alias in node.names}
@@ -111,7 +111,7 @@ print({{name for name in os.environ if os.environ[name] != before.get(name) and 
     assert run(sys.executable, "-c", program).stdout == "set()\n"
 
 
-def test_importing_and_translating_load_nothing_that_can_wait(saved):
+def test_importing_and_translating_load_no_heavy_package(saved):
     heavy = {"IPython", "click", "datasets", "matplotlib", "num2words", "sacrebleu", "torch._dynamo", "transformers"}
     program = f"""
 import sys, torch
@@ -143,7 +143,7 @@ def test_every_module_comes_from_a_notebook():
     assert set(re.findall(r"^#\| *default_exp +(\S+)", code, re.M)) == set(names)
 
 
-def test_modules_are_short_and_the_course_is():
+def test_modules_and_the_course_are_short():
     lines = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules}
     assert {name: n for name, n in lines.items() if n > 400} == {}
     assert sum(lines[name] for name in course) <= 2500

@@ -170,7 +170,7 @@ class Given:
         return {}
 
 
-def test_two_half_batches_are_one_batch(encoded):
+def test_two_half_batches_make_the_update_of_one(encoded):
     # Halves with unlike numbers of tokens: the mean of their means would be another number.
     tokenizer, (source, target) = encoded
     batch = TokenBatches(source, target, 400).next()
@@ -225,7 +225,7 @@ def test_the_mean_of_the_last_checkpoints_is_the_model(encoded, tmp_path):
         torch.testing.assert_close(mean, torch.stack(rest).mean(0))
 
 
-def test_a_score_is_asked_with_the_averaged_weights(encoded):
+def test_the_score_is_measured_on_the_averaged_weights(encoded):
     seen = []
 
     def score(trainer: Trainer) -> dict[str, float]:

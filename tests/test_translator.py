@@ -32,12 +32,12 @@ def test_probabilities_of_all_targets_sum_to_one():
     assert 0.3 < total < 1
 
 
-def test_an_empty_side_is_refused(translator):
+def test_a_pair_with_an_empty_side_is_refused(translator):
     with pytest.raises(ValueError, match="pair 2 has an empty side"):
         translator.score([("one", "eins"), ("one", " ")])
 
 
-def test_the_first_of_a_list_is_the_translation(translator):
+def test_the_first_of_an_n_best_list_is_the_translation(translator):
     lists = translator.n_best([*texts, ""], 4, beam_size=4)
     assert lists.pop() == []
     best, values = translator.translate(texts, return_scores=True, beam_size=4)
@@ -50,7 +50,7 @@ def test_the_first_of_a_list_is_the_translation(translator):
     assert [[text for text, _ in found] for found in alone] == [[text for text, _ in found] for found in lists[:8]]
 
 
-def test_a_list_holds_the_best_of_all():
+def test_an_n_best_list_holds_the_best_of_all():
     "With a beam as wide as the vocabulary nothing that ends within two tokens can be missed."
     model = tiny_model(vocab_size=8)
     src = torch.tensor([[3, 4, 5, 2]])
@@ -69,7 +69,7 @@ def test_a_list_holds_the_best_of_all():
     assert all(abs(found[target] - log_p[target]) < 1e-4 for target in best)
 
 
-def test_what_is_forbidden():
+def test_repeats_are_forbidden():
     written = torch.tensor([[5, 6, 5, 6, 7, 5, 6], [3, 3, 3, 3, 3, 3, 4]])
     none = [set(), set()]
     cases = {1: [{5, 6, 7}, {3, 4}], 2: [{5, 7}, set()], 3: [{5, 7}, set()], 4: none, 9: none}
@@ -103,7 +103,7 @@ def test_several_target_languages(command, tmp_path):
     assert done.returncode == 0 and json.loads(done.stdout)["sentences"] == 4, done.stderr
 
 
-def test_the_commands(command, trained):
+def test_score_and_n_best_on_the_command_line(command, trained):
     base = ["--model", trained, "--device", "cpu", "--precision", "fp32"]
     lines = "".join(f"{text}\n" for text in texts[:5])
     done = command("translate", *base, "--scores", "--beam-size", "1", stdin=lines)
