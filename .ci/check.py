@@ -22,7 +22,7 @@ workers = min(2, os.cpu_count() or 1)
 longest = [
     "13_translation", "bench", "quantization", "11_training", "translator", "onnx", "14_classification", "ctranslate2",
     "command_line", "streaming", "10_data", "muon", "12_inference", "08_optimisation", "test_training", "test_kills",
-    "test_processes", "test_crossings", "test_onnx", "test_set_up", "test_convert", "test_compile", "test_resume",
+    "test_processes", "test_crossings", "test_onnx", "test_cli", "test_regressions", "test_convert", "test_resume",
 ]
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.

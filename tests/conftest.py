@@ -1,4 +1,5 @@
 "Fixtures of the tests."
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,6 @@ from helpers import sentences, sizes, tiny_model, typed, write_pairs
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.translator import Translator
-
-
-def pytest_configure(config):
-    "As if `-rs` were given: the reasons of skipped tests are printed."
-    if "s" not in config.option.reportchars:
-        config.option.reportchars += "s"
 
 
 @pytest.fixture
@@ -61,8 +56,4 @@ def saved(tmp_path_factory) -> Path:
 @pytest.fixture
 def copied(saved, tmp_path) -> Path:
     "A copy to damage."
-    folder = tmp_path / "copied"
-    folder.mkdir()
-    for path in saved.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
+    return Path(shutil.copytree(saved, tmp_path / "copied"))

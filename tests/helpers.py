@@ -20,13 +20,8 @@ from transformer_nbdev.translator import Translator
 root = Path(__file__).parent.parent
 package = root / "transformer_nbdev"
 cli = [sys.executable, "-m", "transformer_nbdev"]
-needs_gpu = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="needs a GPU: torch.cuda.is_available() is False"
-)
-sizes = {
-    "d_model": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "d_ff": 32,
-    "max_len": 64,
-}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: torch.cuda.is_available() is False")
+sizes = {"d_model": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "d_ff": 32, "max_len": 64}
 # Options of `train` for a model this small, in float32 and without twins: every run computes alike.
 train_options = [
     *(f"--{name.replace('_', '-')}={value}" for name, value in sizes.items()),
@@ -37,29 +32,23 @@ train_options = [
 def environment() -> dict[str, str]:
     "For a process that imports this checkout, on one thread, without a GPU or the network."
     offline = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy")}
-    return {
-        **os.environ, "PYTHONPATH": str(root), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1",
-        "PYTHONIOENCODING": "utf-8", **offline,
-    }
+    own = {"PYTHONPATH": str(root), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+    return {**os.environ, **own, **offline}
 
 
 def run(*command, stdin: str | bytes = b"", **options) -> subprocess.CompletedProcess:
     "Run a command to its end; its output as text."
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    done = subprocess.run(
-        [str(c) for c in command], input=data, capture_output=True, env=environment(),
-        timeout=120, **options,
-    )
+    words = [str(word) for word in command]
+    done = subprocess.run(words, input=data, capture_output=True, env=environment(), timeout=120, **options)
     done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
     return done
 
 
 def start(*command) -> subprocess.Popen:
     "Start a command, and go on."
-    return subprocess.Popen(
-        [str(c) for c in command], env=environment(), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen([str(word) for word in command], env=environment(), text=True, **streams)
 
 
 def typed(*arguments, stdin: str | bytes = b"") -> subprocess.CompletedProcess:
@@ -102,10 +91,7 @@ def sentences(n: int, seed: int = 0) -> Pairs:
     english, german = "zero one two three four".split(), "null eins zwei drei vier".split()
     rng = random.Random(seed)
     digits = [[rng.randrange(5) for _ in range(rng.randint(1, 5))] for _ in range(n)]
-    return [
-        (" ".join(english[d] for d in row), " ".join(german[d] for d in row))
-        for row in digits
-    ]
+    return [(" ".join(english[d] for d in row), " ".join(german[d] for d in row)) for row in digits]
 
 
 def write_pairs(folder: Path, sizes: dict[str, int] | None = None) -> Path:
@@ -187,8 +173,6 @@ def same_run(a: Path, b: Path) -> None:
     wrong = [k for k in states[0] if k != "seconds" and not same(states[0][k], states[1][k])]
     assert not wrong, wrong
     assert metrics(a) == metrics(b) and metrics(a, "lr") == metrics(b, "lr")
-
-ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
 
 
 def raises(case: str, function, kind, *words):

@@ -2,11 +2,12 @@
 
 Those of two options that do not go together are rows of `test_crossings.py`: --patience without a validation before
 the end, --average-last and --patience with a tuned length penalty, --compile with rising dropout, --stream and what it
-leaves out, --max-len 12, --int8 with odd widths. The peak of memory that `bench` prints is in `test_details.py`.
+leaves out, --max-len 12, --int8 with odd widths. What choosing an engine may cost is in `test_direct.py`.
 """
 import copy
 import os
 import pathlib
+import subprocess
 import sys
 import threading
 import warnings
@@ -14,12 +15,14 @@ import warnings
 import pytest
 import torch
 from helpers import cli, environment, run, sentences, tiny_model, train, typed
+from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_nbdev.data import Sequences, TokenBatches
 from transformer_nbdev.embedding import TokenEmbedding
 from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.search import generate
+from transformer_nbdev.speed import bench
 from transformer_nbdev.speed.direct import Direct
 from transformer_nbdev.speed.parts import ByteDropout, PiecewiseOutput, accelerate, as_kind, fast_parts, plain
 from transformer_nbdev.tools import devices, files
@@ -31,22 +34,19 @@ from transformer_nbdev.translator import Translator
 
 src = torch.tensor([[5, 8, 3, 9, 2], [7, 4, 2, 0, 0]])
 laptop = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
-no_avx512 = pytest.mark.skipif(sys.platform != "linux", reason="only Linux's PyTorch reads these variables")
 
 
-@pytest.mark.parametrize(("d_model", "d_ff"), [(36, 50), (64, 128)])
-def test_8_bits_with_widths_that_no_vector_register_divides(tmp_path, translator, d_model, d_ff):
+def test_8_bits_with_odd_widths(tmp_path, translator):
     "1: they crashed the interpreter, so it happens in another one."
     pytest.importorskip("ctranslate2")
-    vocabulary = translator.tokenizer.vocab_size
-    model = tiny_model(d_model=d_model, d_ff=d_ff, n_heads=4, vocab_size=vocabulary)
+    model = tiny_model(d_model=36, d_ff=50, n_heads=4, vocab_size=translator.tokenizer.vocab_size)
     Translator(model, translator.tokenizer).save_pretrained(tmp_path)
     texts = "one two three\nfour\n"
     done = run(*cli, "translate", "--model", tmp_path, "--int8", "--device", "cpu", "--max-new-tokens=8", stdin=texts)
     assert done.returncode == 0 and done.stdout.count("\n") == 2, done
 
 
-@no_avx512
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux's PyTorch reads these variables")
 def test_bfloat16_without_avx512(saved, monkeypatch):
     "2: oneDNN exists there, but takes no bfloat16."
     for name, value in laptop.items():
@@ -77,14 +77,6 @@ class Silent(MultiHeadAttention):
         return torch.zeros_like(x)
 
 
-def test_the_direct_step_keeps_somebodys_own_layers():
-    "7b: a subclass kept its name and was passed over."
-    model = tiny_model()
-    model.decoder.layers[0].cross_attention.__class__ = Silent
-    expected = model.generate(src, 8, beam_size=2)
-    assert torch.equal(generate(Direct(model), src, 8, beam_size=2), expected)
-
-
 class Learned(torch.nn.Module):
     "Positions as table 3 (E) of the paper has them."
 
@@ -96,28 +88,35 @@ class Learned(torch.nn.Module):
         return x + self.weight[start : start + x.shape[1]]
 
 
-def test_the_direct_step_takes_learned_positions():
-    "7c: AttributeError."
+@pytest.mark.parametrize("change", ["7b: a subclass was passed over", "7c: learned positions: AttributeError"])
+def test_the_direct_step_respects_layers_of_the_user(change):
     model = tiny_model()
-    model.positions = Learned(64, 16)
+    if "7b" in change:
+        model.decoder.layers[0].cross_attention.__class__ = Silent
+    else:
+        model.positions = Learned(64, 16)
     expected = model.generate(src, 8, beam_size=2)
     assert torch.equal(generate(Direct(model), src, 8, beam_size=2), expected)
 
 
-def test_the_direct_step_with_few_positions():
-    "7d: the race wanted 16 of them."
-    assert generate(Direct(tiny_model(max_len=8)), src, 8).shape[0] == 2
-
-
-@pytest.mark.parametrize("statement", [
-    "from transformer_nbdev import Translator; Translator.score, Translator.n_best",
-    "from transformer_nbdev.translator import Translator; Translator.score, Translator.n_best",
-    "from transformer_nbdev.transformer import Transformer; Transformer.generate",
-])
-def test_methods_are_there_whatever_else_was_imported(statement):
+def test_methods_are_there_whatever_else_was_imported():
     "8: other modules attached them."
-    done = run(sys.executable, "-c", statement)
+    statements = "from transformer_nbdev.transformer import Transformer; Transformer.generate; " \
+        "from transformer_nbdev.translator import Translator; Translator.score, Translator.n_best"
+    done = run(sys.executable, "-c", statements)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not bench.reset_peak_memory(torch.device("cpu")), reason="the peak cannot be reset here")
+def test_the_peak_of_a_bench_is_its_own(monkeypatch):
+    "10: it was that of the process."
+    monkeypatch.setattr(bench, "matmul_rate", lambda *_: 1.0)
+    used = torch.ones(2**27)
+    before = bench.peak_memory(torch.device("cpu"))
+    del used
+    config = TransformerConfig(300, 16, 2, 1, 1, 32)
+    measured = bench.bench(config, batch_tokens=100, steps=1, device="cpu", accelerated=False)
+    assert measured["peak_mib"] < before - 256
 
 
 def test_a_model_can_be_accelerated_while_others_translate_with_it():
@@ -153,12 +152,12 @@ def test_the_averaged_model_has_the_faster_parts(corpus, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
-def test_no_gradients_are_computed_where_none_are_wanted(off, monkeypatch):
+def test_no_gradients_are_computed_where_none_are_wanted(off):
     "12: the loss in pieces computed them all the same."
-    monkeypatch.setattr(torch.Tensor, "exp_", lambda *_: pytest.fail("gradients"))
     output = as_kind(OutputProjection(8, 20), PiecewiseOutput)
-    with off():
+    with off(), FlopCounterMode(display=False) as count:
         assert output.loss(torch.randn(2, 3, 8), torch.randint(3, 20, (2, 3))) > 0
+    assert count.get_total_flops() == 2 * (2 * 3) * 8 * 20, "more than the one product for the logits"
 
 
 def test_the_loss_in_pieces_keeps_its_digits_in_bfloat16():
@@ -202,7 +201,7 @@ def test_torch_func_takes_the_faster_parts():
         torch.testing.assert_close(*found)
 
 
-def test_what_another_process_is_writing_stays(tmp_path):
+def test_files_that_another_process_is_writing_stay(tmp_path):
     "15: a training that saved deleted it."
     mine, gone, at_work = (tmp_path / f"{files._marker}x.{pid}.tmp" for pid in (os.getpid(), 2**22 + 1, os.getppid()))
     for path in (mine, gone, at_work):
@@ -220,7 +219,7 @@ def test_score_names_the_line_and_the_side(saved):
     assert [bool(line) for line in lines] == [False, False, True, False, False, True, True, False] and lines[5] == "nan"
 
 
-def test_an_optimizer_of_ones_own(monkeypatch):
+def test_users_can_add_an_optimizer(monkeypatch):
     "17: the table looked open and was closed."
     def sgd(model, config):
         return torch.optim.SGD(model.parameters(), config.lr)
@@ -234,7 +233,7 @@ def test_an_optimizer_of_ones_own(monkeypatch):
         Updater(tiny_model(), batches, TrainingConfig(steps=1, optimizer="sdg"), "cpu")
 
 
-def test_the_processor_is_looked_up_once(monkeypatch):
+def test_the_processor_is_looked_up_only_once(monkeypatch):
     "18: three times in every step of Muon."
     reads, read = [], pathlib.Path.read_text
     monkeypatch.setattr(pathlib.Path, "exists", lambda self: True)
@@ -247,7 +246,7 @@ def test_the_processor_is_looked_up_once(monkeypatch):
     assert len(reads) == 1
 
 
-def test_what_is_said_of_the_row_of_padding():
+def test_the_row_of_padding_starts_at_zero_and_then_moves():
     "19: that it is zero, which the first update of a tied model ends."
     batches = TokenBatches(Sequences([[3, 2]] * 4), Sequences([[4, 2]] * 4), 64)
     model = tiny_model()
@@ -270,8 +269,6 @@ def test_a_line_that_is_too_long_does_not_stop_the_others(saved, translator):
 
 def test_translate_answers_before_the_input_ends(saved):
     "It waited for the end of the file, at a terminal as well."
-    import subprocess
-
     process = subprocess.Popen([*cli, "translate", "--model", str(saved), "--device", "cpu"], env=environment(),
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for source, _ in sentences(3):
@@ -280,9 +277,3 @@ def test_translate_answers_before_the_input_ends(saved):
         assert process.stdout.readline().endswith(b"\n")
     process.stdin.close()
     assert process.wait(60) == 0
-
-
-def test_a_model_of_these_sizes_is_ordinary():
-    "The direct step is not passed over where it should be taken."
-    state = Direct(Transformer(TransformerConfig(20, 16, 2, 1, 1, 32)).eval()).start(src[:1], 4)
-    assert type(state).__name__ == "DirectState"

@@ -1,13 +1,9 @@
 "Translations do not depend on what else is in the batch, nor on saving and loading."
-import os
-from pathlib import Path
-
 import pytest
 import torch
 from helpers import needs_gpu, refused, sentences, tiny_model
 from torch import Tensor
 
-from transformer_nbdev.attention import causal_mask
 from transformer_nbdev.data import pad
 from transformer_nbdev.decoder import Decoder, shift_right
 from transformer_nbdev.search import _sampler, beam_search, generate
@@ -103,16 +99,11 @@ def test_empty_texts_stay_empty_and_in_place(translator, beam_size):
     found, scores = translator.translate(texts, return_scores=True, beam_size=beam_size)
     assert found == ["", one, "", "", two, "", ""]
     assert [s == 0 for s in scores] == [True, False, True, True, False, True, True]
-    assert translator.translate([]) == [] and translator.translate(["", " "]) == ["", ""]
+    assert translator.translate([]) == [] and translator.translate(("", " ")) == ["", ""]
+    assert translator.translate(text for text in ("one two", "four")) == translator.translate(["one two", "four"])
 
 
-def test_any_iterable_of_texts(translator):
-    expected = translator.translate(["one", "two"])
-    assert translator.translate(("one", "two")) == expected
-    assert translator.translate(text for text in ("one", "two")) == expected
-
-
-@pytest.mark.parametrize("text", ["<pad> <eos> <bos>", "\0", "🜁" * 9, "e\u0301", "x" * 60])
+@pytest.mark.parametrize("text", ["<pad> <eos> <bos>", "🜁" * 9, "x" * 60])
 def test_strange_texts(translator, text):
     found = translator.translate([text, "four"])
     assert isinstance(found[0], str) and found[1] == translator.translate(["four"])[0] != ""
@@ -131,51 +122,17 @@ def test_a_search_in_training_mode_switches_dropout_off_and_on(beam_size):
     model = tiny_model(dropout=0.5)
     expected, scores = model.generate(src, 6, beam_size=beam_size, return_scores=True)
     model.train()
-    for _ in range(3):
+    for _ in range(2):
         found = model.generate(src, 6, beam_size=beam_size, return_scores=True)
         assert torch.equal(found[0], expected) and torch.equal(found[1], scores)
-        found = beam_search(model, src, 4, 6)
-        assert torch.equal(found[1], beam_search(tiny_model(dropout=0.5), src, 4, 6)[1])
         assert model.training and model.decoder.layers[0].residual1.dropout.training
     with refused(ValueError, "src"):
         beam_search(model, src[:0], 2)
-    assert model.training  # after an error, too
-
-
-def test_beam_search_refuses_what_generate_refuses():
-    model = tiny_model()
-    for options, *words in (
-        (dict(max_new_tokens=0), "max_new_tokens", 0),
-        (dict(max_new_tokens=65), "max_new_tokens", 64, 65),
-        (dict(max_new_tokens=torch.tensor([3, 4])), "max_new_tokens", "(2,)"),
-        (dict(max_new_tokens=torch.tensor([3, 0, 4])), "max_new_tokens"),
-        (dict(max_new_tokens=3, min_new_tokens=4), "min_new_tokens", 4),
-        (dict(beam_size=0), "beam_size", 0),
-        (dict(beam_size=-1), "beam_size", -1),
-        (dict(length_penalty=float("nan")), "length_penalty", "nan"),
-        (dict(length_penalty=float("-inf")), "length_penalty", "-inf"),
-        (dict(length_penalty=1000.0), "length_penalty", 1000),
-    ):
-        with refused(ValueError, *words):
-            beam_search(model, src, **options)
+    assert model.training  # after an error as well
 
 
 @torch.no_grad()
-def test_hypotheses_read_the_memory_of_their_own_sentence():
-    model, of_row = tiny_model().double(), [0, 0, 1, 1, 2, 2]
-    rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
-    state = model.start(src, 4)
-    found = torch.stack([model.step(rows[:, t], state) for t in range(4)], 1)
-    expected = written(model, rows, of_row)
-    assert (found - expected).abs().max() < 1e-10
-    assert (found - written(model, rows, [0, 1, 2, 0, 1, 2])).abs().max() > 1e-3
-    layer, memory = model.decoder.layers[0], model.encode(src)
-    with refused(ValueError, 5, 3):
-        layer.read_memory(torch.zeros(5, 1, 16).double(), memory, None)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("sentences", [[1, 2], [2, 0], [1]])
+@pytest.mark.parametrize("sentences", [[1, 2], [2, 0]])
 def test_select_moves_pasts_memories_and_masks_together(sentences):
     model = tiny_model().double()
     rows = torch.randint(3, 20, (6, 4), generator=torch.Generator().manual_seed(0))
@@ -198,31 +155,6 @@ def test_several_positions_at_once_enter_the_cache_causally():
     state = decoder.start(memory, None, 7)
     found = torch.cat([decoder.step(part, state) for part in x.split([3, 1, 3], 1)], 1)
     assert (found - decoder(x, memory)).abs().max() < 1e-5
-
-
-def test_what_a_decoder_refuses():
-    decoder, x, memory = Decoder(1, 16, 4, 32).eval(), torch.randn(2, 5, 16), torch.randn(2, 7, 16)
-    full = decoder.start(memory, None, max_len=1)
-    decoder.step(x[:, :1], full)
-    for attempt, *words in (
-        (lambda: shift_right(torch.tensor([3, 4, 5])), "ids", "(3,)"),
-        (lambda: decoder(torch.randn(2, 5, 12), memory), 16, 12),
-        (lambda: decoder(torch.randn(5, 4, 16), memory), 5, 2),
-        (lambda: decoder(x, memory, causal_mask(5)), "mask", "(5, 5)"),
-        (lambda: decoder.step(x[:, 1:2], full), "max_len"),
-    ):
-        with refused((ValueError,), *words):
-            attempt()
-
-
-@searches
-def test_extremes(beam_size):
-    model = tiny_model()
-    greedy = model.generate(src, 5)
-    for temperature in (1e-30, 1e-320):
-        assert torch.equal(model.generate(src, 5, do_sample=True, temperature=temperature), greedy)
-    out, scores = model.generate(src, 1, beam_size=beam_size, return_scores=True)
-    assert out.shape == (3, 1) and scores.isfinite().all()
 
 
 @needs_gpu
@@ -302,19 +234,5 @@ def test_four_threads_may_share_a_translator(translator):
 
     wanted = translator.translate(unseen, beam_size=3)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: translator.translate(unseen, beam_size=3), range(40)))
+        found = list(pool.map(lambda _: translator.translate(unseen, beam_size=3), range(12)))
     assert all(one == wanted for one in found)
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells a process its memory there")
-def test_memory_does_not_grow_with_translations(translator):
-    "MANY=5000 for as many; after the first tenth nothing is added but a few megabytes of the allocator's."
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    many = int(os.environ.get("MANY", 400))
-    for i in range(many):
-        if i == many // 10:
-            before = resident()
-        translator.translate([unseen[i % 40]], beam_size=1 + i % 4)
-    assert resident() - before < 30e6

@@ -32,12 +32,12 @@ def test_probabilities_of_all_targets_sum_to_one():
     assert 0.3 < total < 1
 
 
-def test_an_empty_side_is_refused(translator):
+def test_a_pair_with_an_empty_side_is_refused(translator):
     with pytest.raises(ValueError, match="pair 2 has an empty side"):
         translator.score([("one", "eins"), ("one", " ")])
 
 
-def test_the_first_of_a_list_is_the_translation(translator):
+def test_the_first_of_an_n_best_list_is_the_translation(translator):
     lists = translator.n_best([*texts, ""], 4, beam_size=4)
     assert lists.pop() == []
     best, values = translator.translate(texts, return_scores=True, beam_size=4)
@@ -46,11 +46,11 @@ def test_the_first_of_a_list_is_the_translation(translator):
         scores = [score for _, score in found]
         assert abs(scores[0] - value) < 1e-4 and scores == sorted(scores, reverse=True)
         assert len({text for text, _ in found}) == len(found) <= 4
-    alone = [translator.n_best([text], 4, beam_size=4)[0] for text in texts]
-    assert [[text for text, _ in found] for found in alone] == [[text for text, _ in found] for found in lists]
+    alone = [translator.n_best([text], 4, beam_size=4)[0] for text in texts[:8]]
+    assert [[text for text, _ in found] for found in alone] == [[text for text, _ in found] for found in lists[:8]]
 
 
-def test_a_list_holds_the_best_of_all(translator):
+def test_an_n_best_list_holds_the_best_of_all():
     "With a beam as wide as the vocabulary nothing that ends within two tokens can be missed."
     model = tiny_model(vocab_size=8)
     src = torch.tensor([[3, 4, 5, 2]])
@@ -69,22 +69,7 @@ def test_a_list_holds_the_best_of_all(translator):
     assert all(abs(found[target] - log_p[target]) < 1e-4 for target in best)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_n_tokens_come_twice(translator, n):
-    model = tiny_model(3, vocab_size=20)
-    src = torch.randint(3, 20, (6, 8), generator=torch.Generator().manual_seed(0))
-
-    def repeats(ids):
-        grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
-        return len(grams) - len(set(grams))
-
-    free, bound = (_ListSearch(model, src, 16, 16, 3, 0.0, 3, x) for x in (0, n))
-    free.run(), bound.run()
-    assert sum(repeats(row) for lists in free.lists.tolist() for row in lists) > 0
-    assert not any(repeats(row) for lists in bound.lists.tolist() for row in lists)
-
-
-def test_what_is_forbidden():
+def test_repeats_are_forbidden():
     written = torch.tensor([[5, 6, 5, 6, 7, 5, 6], [3, 3, 3, 3, 3, 3, 4]])
     none = [set(), set()]
     cases = {1: [{5, 6, 7}, {3, 4}], 2: [{5, 7}, set()], 3: [{5, 7}, set()], 4: none, 9: none}
@@ -94,7 +79,7 @@ def test_what_is_forbidden():
         assert [set(row.isinf().nonzero()[:, 0].tolist()) for row in log_p] == expected, n
 
 
-@pytest.mark.parametrize("options", [{"n_best": 0}, {"n_best": 6}, {"no_repeat_ngram": -1}])
+@pytest.mark.parametrize("options", [{"n_best": 0}, {"n_best": 6}])
 def test_options_out_of_range(translator, options):
     with pytest.raises(ValueError):
         translator.n_best(["one"], **options)
@@ -118,7 +103,7 @@ def test_several_target_languages(command, tmp_path):
     assert done.returncode == 0 and json.loads(done.stdout)["sentences"] == 4, done.stderr
 
 
-def test_the_commands(command, trained):
+def test_score_and_n_best_on_the_command_line(command, trained):
     base = ["--model", trained, "--device", "cpu", "--precision", "fp32"]
     lines = "".join(f"{text}\n" for text in texts[:5])
     done = command("translate", *base, "--scores", "--beam-size", "1", stdin=lines)
