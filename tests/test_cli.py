@@ -9,12 +9,15 @@ import subprocess
 
 import click
 import pytest
-from helpers import cli, contents, run, same_run, sentences, train_options, typed, write, write_pairs
+from helpers import cli, contents, run, same_run, sentences, tiny_model, train_options, typed, write, write_pairs
 
 import transformer_nbdev
+from transformer_nbdev import cli as command_line
 from transformer_nbdev.cli import cli as commands
 from transformer_nbdev.cli_options import new_settings
+from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.speed import bench as performance
+from transformer_nbdev.translator import Translator
 
 base = ["--device", "cpu"]
 
@@ -281,3 +284,33 @@ def test_bench_prints_both(command, monkeypatch):
     found = json.loads(command("bench", *options, *base).stdout)
     assert list(found) == ["plain", "accelerated", "ratio"]
     assert found["plain"]["tokens_per_second"] > 0 and found["plain"]["device"] == "cpu"
+
+
+@pytest.mark.parametrize("pays, more, engine", [
+    (True, [], "direct"), (False, [], "ctranslate2"), (False, ["--n-best=2"], "direct"),
+    (False, ["--precision=bf16"], "direct"),
+])
+def test_the_processor_chooses_the_engine(saved, monkeypatch, pays, more, engine):
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setattr(command_line, "bf16_pays", lambda device: pays)
+    short = ["--device=cpu", "--max-new-tokens=6"]
+    used, kind, direct = [], command_line.CTranslate2Translator, command_line.Direct
+    converted = kind.converted
+    monkeypatch.setattr(kind, "converted", lambda *a: used.append("ctranslate2") or converted(*a))
+    monkeypatch.setattr(command_line, "Direct", lambda model: used.append("direct") or direct(model))
+    done = typed("translate", "--model", saved, *short, *more, stdin="one two\n\nthree\n")
+    assert done.returncode == 0 and used == [engine]
+    if engine == "ctranslate2":
+        plain = typed("translate", "--model", saved, *short, "--engine=plain", stdin="one two\n\nthree\n")
+        assert done.stdout == plain.stdout
+
+
+@pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx"])
+def test_translate_reads_what_convert_writes(tmp_path, to):
+    tokenizer = Tokenizer.train(["one two three"] * 9, 280)
+    model = tiny_model(vocab_size=tokenizer.vocab_size, max_len=64)
+    Translator(model, tokenizer).save_pretrained(tmp_path / "ours")
+    assert typed("convert", "--to", to, tmp_path / "ours", tmp_path / to).returncode == 0
+    search = ["--beam-size=2", "--length-penalty=0.6", "--max-new-tokens=6", "--precision=fp32", "--device=cpu"]
+    found = [typed("translate", "--model", tmp_path / name, *search, stdin="one\ntwo\n") for name in ("ours", to)]
+    assert found[0].stdout == found[1].stdout and found[1].stdout.count("\n") == 2

@@ -13,7 +13,7 @@ from helpers import cli, environment, metrics, needs_gpu, same_run, sentences, s
 
 from transformer_nbdev.data import Batch, TokenBatches, Tokenizer, encode_pairs
 from transformer_nbdev.tools import callbacks as runs
-from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.training import Trainer, TrainingConfig, Updater
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
 
@@ -109,15 +109,15 @@ def test_nothing_is_left_behind_by_a_killed_write(encoded, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_the_update_then_the_run(encoded, tmp_path, number, monkeypatch):
-    trainer, update = small_run(encoded, tmp_path, steps=50, save_every=0), Trainer.update
+    trainer, update = small_run(encoded, tmp_path, steps=50, save_every=0), Updater.update
 
     def interrupted(self, progress):
-        if self.step == 2:
+        if self.state.step == 2:
             os.kill(os.getpid(), number)
         return update(self, progress)
 
     before = signal.getsignal(number)
-    monkeypatch.setattr(Trainer, "update", interrupted)
+    monkeypatch.setattr(Updater, "update", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stopped at step 3"):
         trainer.fit()
     assert signal.getsignal(number) is before

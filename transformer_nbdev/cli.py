@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,9 +41,8 @@ from transformer_nbdev.cli_options import (
     with_model,
     with_search,
 )
-from .convert.ctranslate2 import CTranslate2Translator
+from .convert.ctranslate2 import CTranslate2Translator, is_convertible
 from .convert.folders import convert_folder
-from .convert.onnx import load_graphs
 from .data import Tokenizer
 from .speed.bench import bench as measure
 from .speed.direct import Direct
@@ -56,7 +56,7 @@ from .tools.files import say
 from .tools.hub import model_folder
 from .training import Trainer
 from .transformer import Transformer, TransformerConfig
-from .translator import Translator, corpus_scores, load_tokenizer, validation_bleu
+from .translator import Translator, corpus_scores, validation_bleu
 
 # %% ../nbs/command_line.ipynb #aa7c4b4c
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -198,27 +198,34 @@ def _use_faster_parts(trainer: Trainer) -> None:
         trainer.say(f"faster parts: {', '.join(names)}")
 
 # %% ../nbs/command_line.ipynb #1e05192c
-_other_forms = {  # what `convert` writes for other programs, by the `model_type` in config.json
-    "marian": "a Marian model: transformer-nbdev convert --from marian {0} NEW, first",
-    "ctranslate2": "a model for CTranslate2: in Python, CTranslate2Translator({0!r}).translate([…])",
-}
+def _load(folder: Path, device: str | torch.device) -> Any:
+    "The translator in a folder of any form that `train` or `convert` writes."
+    if (folder / "model.bin").is_file():
+        return CTranslate2Translator(folder)
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        kind = None  # loading the model will say what is wrong
+    if kind == "marian":
+        return Translator.from_marian(folder, device)
+    if kind == "transformer_nbdev graphs":
+        return Translator.from_onnx(folder)
+    return Translator.from_pretrained(folder, device)
 
 
 def _translator(options: dict) -> Any:
     "The model in --model, on --device, with the --engine that computes."
-    folder, engine = model_folder(options["model"]), "ctranslate2" if options.get("int8") else options.get("engine")
-    try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        kind = None  # whoever reads the model will say what is wrong
-    kind = "ctranslate2" if (folder / "model.bin").is_file() else kind
-    if kind in _other_forms:
-        raise ValueError(f"{folder} holds {_other_forms[kind].format(str(folder))}")
-    if kind == "transformer_nbdev graphs":  # written by `convert --to onnx` or `--to pt2`
-        return Translator(load_graphs(folder), load_tokenizer(folder))  # type: ignore[arg-type]  # searches ask no more
-    translator = Translator.from_pretrained(folder, options["device"] or default_device())
+    translator = _load(model_folder(options["model"]), options["device"] or default_device())
+    if not isinstance(getattr(translator, "model", None), Transformer):  # another program computes
+        return translator
+    engine = "ctranslate2" if options.get("int8") else options.get("engine", "plain")
+    if engine == "auto":
+        engine = _fastest(options, translator)
     if engine == "ctranslate2":
-        return _by_ctranslate2(translator, options)
+        if options["no_repeat_ngram"] or options.get("n_best", 1) > 1:
+            raise ValueError("--n-best and --no-repeat-ngram are not for CTranslate2: leave out --int8 and --engine")
+        numbers = ["int8"] * options["int8"] + ["bfloat16"] * (options["precision"] == "bf16")
+        return CTranslate2Translator.converted(translator, "_".join(numbers) or None)
     pays = bf16_pays(translator.model.device)
     if {"bf16": True, "auto": pays}.get(options["precision"]):
         translator.model.to(torch.bfloat16)
@@ -228,14 +235,17 @@ def _translator(options: dict) -> Any:
     return translator
 
 
-def _by_ctranslate2(translator: Translator, options: dict) -> CTranslate2Translator:
-    "The same model converted for CTranslate2, with --int8 in 8 bits. ValueError for what the engine cannot do."
-    if options["no_repeat_ngram"] or options.get("n_best", 1) > 1:
-        raise ValueError("--n-best and --no-repeat-ngram are not for CTranslate2: leave out --int8 and --engine")
-    if options["length_penalty"] is None:
-        options["length_penalty"] = translator.model.generation.length_penalty
-    numbers = ["int8"] * options["int8"] + ["bfloat16"] * (options["precision"] == "bf16")
-    return CTranslate2Translator.converted(translator, "_".join(numbers) or None)
+def _fastest(options: dict, translator: Translator) -> str:
+    """The engine to use where none is named, by what the processor can do (`benchmarks/decode.py` has the figures).
+
+    Without units for bfloat16 it is CTranslate2, if that is installed and can do what is asked.
+    """
+    device, more = translator.model.device, options["no_repeat_ngram"] or options.get("n_best", 1) > 1
+    if device.type != "cpu" or bf16_pays(device) or options["precision"] == "bf16" or more:
+        return "direct"
+    if not find_spec("ctranslate2") or not is_convertible(translator):
+        return "direct"
+    return "ctranslate2"
 
 
 def _translate(options: dict, translator: Any, texts: list[str], n: int = 1) -> list[list[tuple[str, float]]]:

@@ -150,9 +150,9 @@ def with_model(command: Callable) -> Callable:
 def with_search(command: Callable) -> Callable:
     "Add the options of a search, and those of its model."
     for option in (
-        shown("--engine", "direct", type=click.Choice(["direct", "plain", "ctranslate2"]),
-              help="What computes: the model without detours, the model itself, or CTranslate2 (pip install "
-              "'transformer-nbdev[fast]')."),
+        shown("--engine", "auto", type=click.Choice(["auto", "plain", "direct", "ctranslate2"]),
+              help="What computes: the model itself (plain), the same in fewer operations (direct), or CTranslate2 "
+              "(pip install 'transformer-nbdev[fast]'). auto takes the fastest for this processor."),
         click.option("--int8", is_flag=True, help="8-bit weights, by CTranslate2 on the CPU: nearly as exact."),
         shown("--no-repeat-ngram", 0, type=click.IntRange(min=0),
               help="Never repeat an n-gram of this length (0 = no limit)."),
