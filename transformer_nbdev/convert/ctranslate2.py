@@ -160,6 +160,8 @@ class CTranslate2Translator:
         The options and the score are those of `Translator.translate`. A text that is longer than the model's max_len
         is cut, and a `LengthWarning` says so.
         """
+        if not 1 <= (max_new_tokens or 1) <= self.max_len:
+            raise ValueError(f"max_new_tokens must be 1 … max_len = {self.max_len}, got {max_new_tokens}")
         encoded, backend = encode_sources(texts, self.tokenizer, self.max_len), self.tokenizer.backend
         longest = max((len(ids) for ids in encoded), default=0)
         results, scores = [""] * len(encoded), [0.0] * len(encoded)
