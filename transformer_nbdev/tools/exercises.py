@@ -198,7 +198,8 @@ def begin(chapter: str) -> None:
 def progress() -> None:
     "Print which exercises are solved, and which are open, in each notebook that has been run."
     known = _known()
-    print(f"solved: {sum(sum(state.values()) for state in known.values())} exercises")
+    solved, met = (sum(map(count, known.values())) for count in (lambda state: sum(state.values()), len))
+    print(f"solved: {solved} of the {met} exercises in the notebooks that you have run")
     for name, state in sorted(known.items()):
         left = [exercise for exercise, solved in state.items() if not solved]
         open_ones = f"   open: {', '.join(left)}" if left else ""
