@@ -77,7 +77,7 @@ def test_progress_remembers_what_was_solved(capsys, monkeypatch, tmp_path):
     capsys.readouterr()
     progress()
     first, attention, search = capsys.readouterr().out.splitlines()
-    assert first == "solved: 4 exercises"
+    assert first == "solved: 4 of the 6 exercises in the notebooks that you have run"
     assert attention.split() == ["03_attention", "2", "of", "3", "open:", "three"] and search.startswith("translator")
 
 
