@@ -197,6 +197,7 @@ def test_crossing(row, capfd):
         pairs = check_left_out(row, translator, stderr)
         check_log(row, translator, pairs)
         check_translation(row)
-    assert not [w for w in leaked if not issubclass(w.category, DeprecationWarning)], [str(w.message) for w in leaked]
+    told = [str(w.message) for w in leaked if not issubclass(w.category, DeprecationWarning)]
+    assert not [text for text in told if "Python 3.13.0" not in text], told  # PyTorch asks for 3.13.1 when compiling
     assert "Traceback" not in stderr and "warning" not in stderr.lower(), stderr
     assert capfd.readouterr() == ("", ""), "written past sys.stderr, by a library"
