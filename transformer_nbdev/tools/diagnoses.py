@@ -15,7 +15,7 @@ import numpy as np
 
 # %% ../../nbs/tools/diagnoses.ipynb #1e735b11
 def _numbers(x: Any) -> np.ndarray:
-    "An array, a tensor or a number as float64; TypeError or ValueError for what is none of them."
+    "Convert an array, a tensor or a number to float64. Raises TypeError or ValueError for anything else."
     if x is None or isinstance(x, (str, bytes)):
         raise TypeError("not a number")
     values = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
@@ -38,7 +38,7 @@ def same(a: Any, b: Any, tolerance: float = 1e-5) -> bool:
 
 # %% ../../nbs/tools/diagnoses.ipynb #87ecce6c
 def _short(x: Any) -> str:
-    "A result in few characters, numbers to four digits."
+    "Format a result in few characters, with numbers to four digits."
     x = x.tolist() if hasattr(x, "tolist") else x
     if isinstance(x, (list, tuple)):
         text = ", ".join(map(_short, x)).join("[]" if isinstance(x, list) else "()")
@@ -48,7 +48,7 @@ def _short(x: Any) -> str:
 
 
 def _shape(x: Any) -> tuple | None:
-    "The shape of an array, a tensor or a list; None for what has none."
+    "Return the shape of an array, a tensor or a list; None for anything without a shape."
     try:
         return np.shape(x) if hasattr(x, "dtype") else _numbers(x).shape
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def _shape(x: Any) -> tuple | None:
 
 
 def _kind(x: Any) -> str:
-    "What a result is, in words."
+    "Describe a result in words."
     if isinstance(x, (tuple, list)):
         return f"a {type(x).__name__} of {len(x)}"
     shape = _shape(x)
@@ -66,7 +66,7 @@ def _kind(x: Any) -> str:
 
 
 def _unlike(found: Any, expected: Any) -> bool:
-    "Whether two results differ in shape, or a tuple of several shapes stands where one array is expected."
+    "Tell whether two results differ in shape, or whether a tuple of several shapes was returned for one array."
     if isinstance(found, tuple) and hasattr(expected, "dtype"):
         try:
             return _numbers(found).shape != expected.shape
@@ -76,7 +76,7 @@ def _unlike(found: Any, expected: Any) -> bool:
 
 
 def _wrong_shape(found: Any, expected: Any) -> str:
-    "A sentence for two results of different shapes."
+    "Return a sentence about two results of different shapes."
     shapes = _shape(found), _shape(expected)
     if isinstance(found, tuple) or isinstance(expected, tuple) or None in shapes:
         return f"you returned {_kind(found)}, expected {_kind(expected)}"
@@ -88,14 +88,14 @@ def _close(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _constant(values: np.ndarray) -> float | None:
-    "The one value that all of these are, up to rounding."
+    "Return the value that all of these equal, up to rounding; None if there is none."
     if not len(values) or not np.isfinite(values).all():
         return None
     middle = float(np.median(values))
     return middle if _close(values, np.array(middle)) else None
 
 
-_relations: dict[str, Callable] = {  # what was found, from what was expected
+_relations: dict[str, Callable] = {  # each makes the wrong result from the right one
     "the sign is wrong everywhere": lambda e: -e,
     "it is the transpose of the right result": lambda e: e.T if e.ndim > 1 else None,
     "its last two dimensions are exchanged": lambda e: e.swapaxes(-1, -2) if e.ndim > 2 else None,
@@ -114,7 +114,7 @@ _relations: dict[str, Callable] = {  # what was found, from what was expected
 
 
 def _scale(found: list, expected: list) -> str | None:
-    "A constant factor or a constant difference, the same in all cases or one for each."
+    "Find a constant factor or a constant difference, the same in all cases or one for each."
     ratios = [_constant(f[e != 0] / e[e != 0]) for f, e in zip(found, expected)]
     zeros = all(np.allclose(f[e == 0], 0, atol=1e-6) for f, e in zip(found, expected))
     if zeros and None not in ratios and 0 not in ratios:
@@ -139,7 +139,7 @@ def relation(found: list, expected: list) -> str | None:
     try:
         f, e = [_numbers(x) for x in found], [_numbers(x) for x in expected]
     except (TypeError, ValueError):
-        return None  # words
+        return None  # not numbers
     if any(a.shape != b.shape for a, b in zip(f, e)) or not sum(b.size for b in e):
         return None
     if all(np.isnan(a).any() > np.isnan(b).any() for a, b in zip(f, e)):
@@ -155,7 +155,7 @@ def relation(found: list, expected: list) -> str | None:
 
 
 def _about_rows(found: list, expected: list) -> str | None:
-    "What is true of vectors and matrices as wholes: order, sums, signs, a part that is right."
+    "Find what is true of vectors and matrices as a whole: order, sums, signs, a part that is right."
     if not all(e.ndim for e in expected):
         return None
     if all(_close(abs(f), abs(e)) for f, e in zip(found, expected)):
@@ -175,7 +175,7 @@ def _about_rows(found: list, expected: list) -> str | None:
 
 
 def _sorted(x: np.ndarray, axis: int) -> np.ndarray:
-    "The rows (columns) of x, as vectors, in the order of their first entries."
+    "Return the rows (columns) of x as vectors, sorted by their first entries."
     rows = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
     return rows[np.lexsort(rows.round(5).T[::-1])]
 
@@ -198,7 +198,7 @@ def difference(found: Any, expected: Any, case: tuple = ()) -> str:
 
 # %% ../../nbs/tools/diagnoses.ipynb #cde16ab1
 def _product(names: list[str], powers: tuple[int, ...]) -> str:
-    "For example `d²·n`."
+    "Write a product of powers, for example `d²·n`."
     sign = {1: "", 2: "²", -1: "⁻¹", -2: "⁻²"}
     return "·".join(name + sign[p] for name, p in zip(names, powers) if p)
 
