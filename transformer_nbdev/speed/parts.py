@@ -27,10 +27,10 @@ def as_kind(layer: nn.Module, kind: type[nn.Module]) -> Any:
 
 # %% ../../nbs/speed/parts.ipynb #228b25eb
 def keep_mask(x: Tensor, p: float) -> tuple[Tensor, float]:
-    """Draw a dropout mask on a CPU, True (kept) with probability 1 − p, shaped like `x`; return it and the scale factor.
+    """Draw a dropout mask on a CPU, True (kept) with probability 1 − p, shaped like `x`; return it and the factor.
 
     Each random 64-bit integer makes eight decisions, so p is rounded to a multiple of 1/256 (0.1 becomes 26/256). The
-    factor is that of the rounded rate, so the expected value does not change.
+    factor scales what is kept by the rounded rate, so the expected value does not change.
     """
     dropped = round(p * 256)
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
