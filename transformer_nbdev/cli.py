@@ -294,7 +294,7 @@ def _incoming() -> Iterator[tuple[int, list[str]]]:
 @with_search
 @click.option("--scores", is_flag=True, help="Print the score and a tab before each translation.")
 @shown("--n-best", 1, type=positive,
-        help="Translations per line; if above 1, line number and score come first, with tabs.")
+        help="Translations per line; if above 1, each follows its line number and score, with tabs.")
 def translate(**options):
     """Translate standard input, line by line, as lines arrive.
 
@@ -335,10 +335,10 @@ def score(**options):
 @cli.command()
 @with_search
 @click.option("--data", callback=absolute_folder, help="As for train.  [default: the run's]")
-@click.option("--split", help="[default: test; for multi30k test_2016_flickr]")
-@click.option("--src", help="[default: the run's]")
-@click.option("--tgt", help="[default: the run's]")
-@click.option("--limit", type=click.IntRange(min=1), help="Use only this many pairs, the first ones.")
+@click.option("--split", help="Split to test on.  [default: test; for multi30k test_2016_flickr]")
+@click.option("--src", help="Source language.  [default: the run's]")
+@click.option("--tgt", help="Target language.  [default: the run's]")
+@click.option("--limit", type=click.IntRange(min=1), help="Use only the first pairs, this many.")
 @click.option("--output", callback=output_file, help="Also write the translations to this file.")
 def evaluate(**options):
     """Measure a model on a test set.
@@ -370,8 +370,7 @@ def evaluate(**options):
 @cli.command()
 @click.argument("source")
 @click.argument("target")
-@shown("--from", "native", type=click.Choice(["native", "marian", "torch"]),
-       help="Format of SOURCE, a folder or hub id.")
+@shown("--from", "native", type=click.Choice(["native", "marian", "torch"]), help="Format of SOURCE: folder or hub id.")
 @click.option("--to", required=True, help="Format of TARGET.",
               type=click.Choice(["native", "marian", "torch", "ctranslate2", "onnx", "pt2"]))
 @click.option("--quantization", help="Number format for ctranslate2, for example int8.")
@@ -383,10 +382,10 @@ def convert(source: str, target: str, **options) -> None:
 
 # %% ../nbs/command_line.ipynb #dce02c59
 @cli.command()
-@shown("--preset", "small", type=preset_kind)
-@shown("--vocab-size", 8000, type=click.IntRange(min=300))
+@shown("--preset", "small", type=preset_kind, help="Model size.")
+@shown("--vocab-size", 8000, type=click.IntRange(min=300), help="Size of the vocabulary.")
 @shown("--batch-tokens", 4096, type=click.IntRange(min=60), help=training_help["batch_tokens"])
-@shown("--steps", 5, type=positive)
+@shown("--steps", 5, type=positive, help="Updates to time.")
 @precision_option
 @click.option("--compile", is_flag=True, help="Use torch.compile.")
 @device_option

@@ -132,7 +132,7 @@ preset_kind, positive = click.Choice([*presets]), click.IntRange(min=1)
 precision_option = shown("--precision", "auto", type=click.Choice(choices["precision"]),
                          help=training_help["precision"])
 plain_option = click.option("--plain", is_flag=True, help="Do not use faster versions of the model's parts.")
-device_option = click.option("--device", callback=usable_device, help="[default: a GPU if there is one]")
+device_option = click.option("--device", callback=usable_device, help="Such as cpu or cuda.  [default: a GPU if any]")
 
 
 def with_model(command: Callable) -> Callable:
@@ -151,12 +151,13 @@ def with_search(command: Callable) -> Callable:
     "Add the options of a search, and those of its model."
     for option in (
         shown("--engine", "auto", type=click.Choice(["auto", "plain", "direct", "ctranslate2"]),
-              help="What computes: the model itself (plain), the same with fewer operations (direct), or CTranslate2 "
+              help="How to decode: by the model itself (plain), in fewer operations (direct), or by CTranslate2 "
               "(pip install 'transformer-nbdev[fast]'). auto picks the fastest for this processor."),
         click.option("--int8", is_flag=True, help="8-bit weights, with CTranslate2 on the CPU: nearly as accurate."),
         shown("--no-repeat-ngram", 0, type=click.IntRange(min=0),
               help="Never repeat an n-gram of this length (0 = no limit)."),
-        click.option("--max-new-tokens", type=positive, help="[default: twice the source's length, plus 32]"),
+        click.option("--max-new-tokens", type=positive,
+                     help="Most tokens in a translation.  [default: twice the source's length, plus 32]"),
         click.option("--length-penalty", type=float, help="The α of GNMT's length penalty.  [default: the model's]"),
         shown("--beam-size", 5, type=positive, help="Hypotheses kept open (1 = greedy search)."),
     ):

@@ -22,7 +22,7 @@ class TrainingConfig:
     accumulate: int = 1  # Batches per update.
     optimizer: str = "adamw"  # A name in `training.optimizers`, to which you can add your own.
     lr: float = 2e-3  # Peak learning rate, for the linear schedule.
-    schedule: str = "linear"  # Linear: warm-up, then decay to zero at the end. Paper: as in its section 5.3.
+    schedule: str = "linear"  # linear: warm-up, then decay to zero at the end; paper: as in its section 5.3.
     warmup: int = 200  # Updates until the learning rate reaches its peak.
     beta1: float = 0.9  # Adam: decay of the mean gradient.
     beta2: float = 0.98  # Adam: decay of the mean square.
