@@ -52,7 +52,7 @@ __all__ = sorted(name for names in _home.values() for name in names)
 
 
 def __getattr__(name: str) -> object:
-    "Import all public names when one is first used (PEP 562), or the module `attention` would hide its function."
+    "Import all public names at the first use of one (PEP 562): else the module `attention` would hide its function."
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module, names in _home.items():

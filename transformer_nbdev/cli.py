@@ -85,7 +85,7 @@ def main(args: list[str] | None = None) -> None:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.exit(1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the disk is full: do not try again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the disk is full: do not retry at exit
         sys.exit(1)
 
 # %% ../nbs/command_line.ipynb #f32f434b
@@ -140,7 +140,7 @@ def train(**options):
 
 # %% ../nbs/command_line.ipynb #1f8910b0
 def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tuple[Pairs, Report, Any]:
-    "Return pairs, a report and, for a streamed corpus (then the first shard's pairs), a function that makes batches."
+    "Return pairs, a report and None; if streamed, the first shard's pairs, a report and a function that makes batches."
     data, split, below = settings["data"], settings["train_split"], settings["numbers_below"]
     names, stream = data if isinstance(data, list) else [data], settings.get("stream")
     if stream is None:
@@ -279,7 +279,7 @@ def _lines_told(place: Callable[[int], str]) -> Iterator[None]:
 
 
 def _incoming() -> Iterator[tuple[int, list[str]]]:
-    "Yield lines of standard input as they arrive, after the number of lines that came before them."
+    "Yield the lines of standard input as they arrive, each time with the number of lines before them."
     before, rest, file = 0, b"", cast(io.BufferedReader, sys.stdin.buffer)
     while block := file.read1(2**20):
         *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
@@ -316,7 +316,7 @@ def translate(**options):
 @cli.command()
 @with_model
 def score(**options):
-    """Print the log-probability of each line of standard input (source, tab, target).
+    """Print the log-probability of each target given its source, for lines of standard input (source, tab, target).
 
     It is in nats and includes the end token. An empty line stays empty; a pair too long for the model gets nan.
     """
@@ -357,7 +357,7 @@ def evaluate(**options):
     if report.left_out:
         click.echo(str(report), err=True)
     source, references = zip(*pairs[: options["limit"]])
-    translator, start = _translator(options), time.perf_counter()  # after the data: a wrong split is told at once
+    translator, start = _translator(options), time.perf_counter()  # after the data: a wrong split fails at once
     with _lines_told(lambda number: f"sentence {number}"):
         hypotheses = [found[0][0] for found in _translate(options, translator, list(source))]
     result = {"sentences": len(references), "seconds": round(time.perf_counter() - start, 2)}
@@ -391,7 +391,7 @@ def convert(source: str, target: str, **options) -> None:
 @device_option
 @plain_option
 def bench(preset: str, vocab_size: int, plain: bool, **options) -> None:
-    """Measure training steps, plain and accelerated: print speed, memory and utilization as JSON."""
+    """Measure speed, memory and utilization of training steps, plain and accelerated, as JSON."""
     config = TransformerConfig.preset(preset, vocab_size)
     result: dict = {"plain": measure(config, accelerated=False, **options)}
     if not plain:

@@ -59,7 +59,7 @@ class Residual(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        "Wrap `sublayer`, a function from `(B, L, d_model)` to `(B, L, d_model)`, around `x`."
+        "Apply `sublayer`, `(B, L, d_model)` → `(B, L, d_model)`, to `x` inside the residual connection."
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
@@ -113,7 +113,7 @@ class Stack(nn.Module):
 
 
 class Encoder(Stack):
-    "The stack that reads the source."
+    "The stack of layers that reads the source."
 
     layer = EncoderLayer
 

@@ -87,7 +87,7 @@ def _layer_step(layer: DecoderLayer, x: Tensor, i: int, state: DirectState) -> T
     past = state.append(i, packed[:, 1:, :, 0].transpose(0, 1))
     y = attention.out_proj(_attend(packed[:, 0], past[0], past[1]).reshape(n, d))
     x, attention = _added(layer.residual1, x, y), layer.cross_attention
-    y = attention.packed_linear(_normed(layer.residual2, x), slice(0, d))  # a query only
+    y = attention.packed_linear(_normed(layer.residual2, x), slice(0, d))  # only the query
     y = y.view(len(keys), -1, attention.n_heads, d // attention.n_heads).transpose(1, 2)
     y = _attend(y, keys, values, state.memory_bias).transpose(1, 2)
     x = _added(layer.residual2, x, attention.out_proj(y.reshape(n, d)))

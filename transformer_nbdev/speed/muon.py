@@ -82,7 +82,7 @@ class Muon(torch.optim.AdamW):
         "Return the mean gradient, one update ahead (Nesterov)."
         state = self.state[p]
         mean = state.setdefault("mean", torch.zeros_like(p))
-        state["step"] = state.get("step", torch.zeros(())) + 1  # AdamW misses it in a loaded state
+        state["step"] = state.get("step", torch.zeros(())) + 1  # AdamW expects it in a loaded state
         mean.lerp_(grad, 1 - self.momentum)
         return grad.lerp(mean, self.momentum)
 

@@ -63,14 +63,14 @@ class ByteDropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         "Zero elements of `x` (any shape) with probability p and scale the rest; return `x` in evaluation mode."
-        drops = self.training and 0 < self.p <= 255 / 256  # above, the rounded rate would be 1
+        drops = self.training and 0 < self.p <= 255 / 256  # above this, the rounded rate would be 1
         if not drops or x.device.type != "cpu" or _transformed(x):
             return super().forward(x)
         return _ByteMask.apply(x, self.p)
 
 # %% ../../nbs/speed/parts.ipynb #7b1cfa38
 class ShortAttention(MultiHeadAttention):
-    "Attention in two matrix products instead of the fused kernel, which is faster on a CPU for many short sequences."
+    "Attention in two matrix products instead of the fused kernel: faster on a CPU for many short sequences."
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         "Compute every head's attention, without its weights: `(B, h, T, d_k)`."
@@ -142,7 +142,7 @@ class PiecewiseOutput(OutputProjection):
         return total if reduction == "sum" else total / (targets != pad_id).sum().clamp(min=1)
 
 # %% ../../nbs/speed/parts.ipynb #6ea14e5d
-Parts = dict[type[nn.Module], type[nn.Module]]  # a plain class and its faster version
+Parts = dict[type[nn.Module], type[nn.Module]]  # plain classes and their faster versions
 training_parts: Parts = {
     nn.Dropout: ByteDropout, MultiHeadAttention: ShortAttention, OutputProjection: PiecewiseOutput
 }

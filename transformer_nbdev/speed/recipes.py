@@ -57,7 +57,7 @@ class RampedDropout(nn.Dropout):
         self.register_buffer("p", torch.zeros(()), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        "Zero elements of `x` (any shape) with probability p, scale the rest; in evaluation, `x`."
+        "Zero elements of `x` (any shape) with probability p and scale the rest; return `x` in evaluation mode."
         if not self.training:
             return x
         return x * (torch.rand_like(x) >= self.p) / (1 - self.p).to(x.dtype)

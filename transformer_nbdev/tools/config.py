@@ -24,8 +24,8 @@ class TrainingConfig:
     lr: float = 2e-3  # Peak learning rate, for the linear schedule.
     schedule: str = "linear"  # linear: warm-up, then decay to zero at the end; paper: as in its section 5.3.
     warmup: int = 200  # Updates until the learning rate reaches its peak.
-    beta1: float = 0.9  # Adam: decay of the mean gradient.
-    beta2: float = 0.98  # Adam: decay of the mean square.
+    beta1: float = 0.9  # Adam: decay rate of the mean gradient.
+    beta2: float = 0.98  # Adam: decay rate of the mean squared gradient.
     eps: float = 1e-9  # Adam: added to the denominator.
     weight_decay: float = 0.0  # Weight decay of matrices, for adamw and muon.
     clip_norm: float = 1.0  # Largest gradient norm (0 = no clipping).
@@ -40,7 +40,7 @@ class TrainingConfig:
     keep: str = "best"  # Which weights to keep: those of the best validation, or the last ones.
     average_last: int = 0  # Keep the mean of the last k checkpoints instead (0 = off).
     save_every: int = 500  # Updates between checkpoints (0 = only at the end).
-    log_every: int = 20  # Updates between lines of the log.
+    log_every: int = 20  # Updates between log lines.
 
     def __post_init__(self):
         _check_config(self)
