@@ -1,10 +1,10 @@
-"The Transformer as a course in notebooks, and the PyTorch package they compile to."
+"A course on the Transformer in notebooks, and the PyTorch package that is generated from them."
 __version__ = "0.1.0"
 
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # at run time a name's module is imported when the name is first used
+if TYPE_CHECKING:  # at run time, the first use of one of these names imports them all
     from transformer_nbdev.attention import attention, causal_mask, check_causal, fused_attention, padding_mask
     from transformer_nbdev.classification import TransformerClassifier
     from transformer_nbdev.data import TokenBatches, Tokenizer
@@ -52,7 +52,7 @@ __all__ = sorted(name for names in _home.values() for name in names)
 
 
 def __getattr__(name: str) -> object:
-    "A public name, from its module (PEP 562). All at once: the module `attention` would hide its function."
+    "Import all public names at the first use of one (PEP 562): else the module `attention` would hide its function."
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module, names in _home.items():
