@@ -17,9 +17,9 @@ from common import results, save
 
 from transformer_nbdev import Trainer, TrainingConfig, Transformer, Translator
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
+from transformer_nbdev.speed.defaults import RisingDropout, recipe
 from transformer_nbdev.speed.direct import Direct
 from transformer_nbdev.speed.parts import accelerate
-from transformer_nbdev.speed.recipes import RisingDropout, recipe
 from transformer_nbdev.tools.corpora import multi30k
 from transformer_nbdev.transformer import attention_maps
 from transformer_nbdev.translator import corpus_scores

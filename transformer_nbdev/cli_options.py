@@ -22,7 +22,7 @@ import click
 import torch
 
 from .encoder import activations
-from .speed.recipes import recipe
+from .speed.defaults import recipe
 from .tools.callbacks import Callback
 from .tools.config import TrainingConfig
 from .tools.config import choices as config_choices

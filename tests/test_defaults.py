@@ -6,8 +6,8 @@ import torch
 from helpers import cli, metrics, tiny_model, train
 from torch import nn
 
+from transformer_nbdev.speed.defaults import RisingDropout, recipe, tune_length_penalty
 from transformer_nbdev.speed.muon import Muon, muon_groups
-from transformer_nbdev.speed.recipes import RisingDropout, recipe, tune_length_penalty
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
 
@@ -68,7 +68,7 @@ def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypat
     pairs = [("seven", "sieben und so weiter"), ("eight", "acht")]
     written = {0.6: "a", 1.0: "abc", 1.4: "ab"}
     length = lambda found, _: {"BLEU": {"score": len(found[0])}}
-    monkeypatch.setattr("transformer_nbdev.speed.recipes.corpus_scores", length)
+    monkeypatch.setattr("transformer_nbdev.speed.defaults.corpus_scores", length)
     write = lambda self, texts, length_penalty, **_: [written[length_penalty]] * len(texts)
     monkeypatch.setattr(Translator, "translate", write)
     found = tune_length_penalty(translator, pairs, penalties=(0.6, 1.0, 1.4))
