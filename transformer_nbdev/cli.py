@@ -45,9 +45,9 @@ from .convert.ctranslate2 import CTranslate2Translator, is_convertible
 from .convert.folders import convert_folder
 from .data import Tokenizer
 from .speed.bench import bench as measure
+from .speed.defaults import RisingDropout, show_translations, tune_search
 from .speed.direct import Direct
 from .speed.parts import accelerate, fast_parts
-from .speed.defaults import RisingDropout, show_translations, tune_search
 from .speed.streaming import StreamBatches, is_large, open_corpus
 from .tools.config import TrainingConfig
 from .tools.corpora import LengthWarning, Pairs, Report, decode_lines, load_pairs
