@@ -216,7 +216,11 @@ def _load(folder: Path, device: str | torch.device) -> Any:
 def _translator(options: dict) -> Any:
     "Load the translator that --model, --device and --engine ask for."
     translator = _load(model_folder(options["model"]), options["device"] or default_device())
-    if not isinstance(getattr(translator, "model", None), Transformer):  # another program does the computing
+    if isinstance(translator, CTranslate2Translator):
+        if options.get("no_repeat_ngram", 1) or options.get("n_best", 1) > 1:  # `score` has neither option
+            raise ValueError("CTranslate2 only translates, without --n-best and --no-repeat-ngram")
+        return translator
+    if not isinstance(translator.model, Transformer):  # exported graphs
         return translator
     engine = "ctranslate2" if options.get("int8") else options.get("engine", "plain")
     if engine == "auto":
@@ -236,16 +240,10 @@ def _translator(options: dict) -> Any:
 
 
 def _fastest(options: dict, translator: Translator) -> str:
-    """Choose the engine if none is named, by what the processor can do (`benchmarks/decode.py` has the figures).
-
-    Without units for bfloat16 it is CTranslate2, if that is installed and can do what is asked.
-    """
+    "Choose CTranslate2 if the processor has no units for bfloat16 and it can do what is asked, else the direct engine."
     device, more = translator.model.device, options["no_repeat_ngram"] or options.get("n_best", 1) > 1
-    if device.type != "cpu" or bf16_pays(device) or options["precision"] == "bf16" or more:
-        return "direct"
-    if not find_spec("ctranslate2") or not is_convertible(translator):
-        return "direct"
-    return "ctranslate2"
+    ours = device.type != "cpu" or bf16_pays(device) or options["precision"] == "bf16" or more
+    return "ctranslate2" if not ours and find_spec("ctranslate2") and is_convertible(translator) else "direct"
 
 
 def _translate(options: dict, translator: Any, texts: list[str], n: int = 1) -> list[list[tuple[str, float]]]:
