@@ -42,12 +42,15 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
-def save(name: str, values: dict) -> None:
-    "Write results/KIND/NAME.json with what is needed to repeat the measurement."
+def record(values: dict) -> dict:
+    "Values with what is needed to repeat the measurement: date, machine, versions."
     packages = ("torch", "tokenizers", "sacrebleu", "numpy", "num2words")
-    record = {"date": str(date.today()), "machine": machine(),
-              "versions": {p: version(p) for p in packages}, **values}
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    return {"date": str(date.today()), "machine": machine(), "versions": {p: version(p) for p in packages}, **values}
+
+
+def save(name: str, values: dict) -> None:
+    "Write results/KIND/NAME.json."
+    text = json.dumps(record(values), indent=1, ensure_ascii=False) + "\n"
     results.mkdir(parents=True, exist_ok=True)
     (results / f"{name}.json").write_text(text, encoding="utf-8")
     print(f"wrote {(results / name).relative_to(root)}.json")
