@@ -84,15 +84,30 @@ def _wrong_shape(found: Any, expected: Any) -> str:
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> bool:
-    return np.allclose(a, b, rtol=1e-4, atol=1e-7)
+    "Compare relative to the size of b, however large or small."
+    finite = np.abs(b[np.isfinite(b)])
+    return np.allclose(a, b, rtol=1e-4, atol=1e-6 * finite.max(initial=0))
 
 
-def _constant(values: np.ndarray) -> float | None:
+def _constant(values: np.ndarray, tolerance: float = 1e-4) -> float | None:
     "Return the value that all of these equal, up to rounding; None if there is none."
     if not len(values) or not np.isfinite(values).all():
         return None
     middle = float(np.median(values))
-    return middle if _close(values, np.array(middle)) else None
+    return middle if np.allclose(values, middle, rtol=tolerance, atol=0) else None
+
+
+def _human(k: float) -> bool:
+    "Tell whether somebody would write this constant: a quotient of small integers, a power of 2 or 10, a root."
+    usual = {p / q for p in range(1, 13) for q in range(1, 13)} | {2.0**n for n in range(4, 13)}
+    usual |= {10.0**n for n in range(2, 7)} | {n**0.5 for n in range(2, 13)} | {np.log(2), np.log(10), np.pi}
+    return any(abs(abs(k) / u - 1) < 1e-4 or abs(abs(k) * u - 1) < 1e-4 for u in usual)
+
+
+def _enough(expected: list[np.ndarray]) -> bool:
+    "Tell whether there are enough different numbers for a rule not to be chance."
+    values = np.concatenate([e.ravel() for e in expected])
+    return len(np.unique(values)) >= (3 if len(values) < 6 else 2)
 
 
 _relations: dict[str, Callable] = {  # each makes the wrong result from the right one
@@ -109,7 +124,7 @@ _relations: dict[str, Callable] = {  # each makes the wrong result from the righ
     "it is the square of the right result": np.square,
     "it is the root of the right result": np.sqrt,
     "it is the size of the right result, without the sign": np.abs,
-    "it is 0 where a number is expected": lambda e: 0 * e,
+    "it is zero everywhere": lambda e: 0 * e,
 }
 
 
@@ -117,21 +132,22 @@ def _scale(found: list, expected: list) -> str | None:
     "Find a constant factor or a constant difference, the same in all cases or one for each."
     ratios = [_constant(f[e != 0] / e[e != 0]) for f, e in zip(found, expected)]
     zeros = all(np.allclose(f[e == 0], 0, atol=1e-6) for f, e in zip(found, expected))
+    vectors = all(e.size > 2 for e in expected)
     if zeros and None not in ratios and 0 not in ratios:
         if (k := _constant(np.array(ratios))) is not None:
-            return f"it is {k:.4g} times the right result, in every case: a constant factor"
-        if all(e.size > 1 for e in expected):
-            return f"it is right up to a factor that changes from case to case, {ratios[0]:.4g} in the first"
+            return f"it is {k:.4g} times the right result" if _human(k) else "it is right up to a constant factor"
+        return "it is right up to a factor that changes from case to case" if vectors else None
     gaps = [_constant((f - e).ravel()) for f, e in zip(found, expected)]
     if None in gaps:
         return None
     if (k := _constant(np.array(gaps))) is not None:
-        return f"it is the right result {'plus' if k > 0 else 'minus'} {abs(k):.4g}, in every case"
-    return "a constant is added that changes from case to case" if all(e.size > 1 for e in expected) else None
+        added = f"it is the right result {'plus' if k > 0 else 'minus'} {abs(k):.4g}"
+        return added if _human(k) else "it is right up to a constant that is added"
+    return "it is right up to a constant that is added and changes from case to case" if vectors else None
 
 
 def relation(found: list, expected: list) -> str | None:
-    "Find a sentence that is true of all these wrong results; None if no usual relation holds."
+    "Find a sentence that is true of all these wrong results; None if no usual relation holds or it may be chance."
     shapes = [(_shape(f), _shape(e)) for f, e in zip(found, expected)]
     if all(None not in pair for pair in shapes) and all(map(_unlike, found, expected)):
         turned = not isinstance(found[0], tuple) and all(f == (e or ())[::-1] for f, e in shapes)
@@ -146,9 +162,11 @@ def relation(found: list, expected: list) -> str | None:
         return "it contains NaN: a division 0/0, the logarithm of a negative number, or a row without any entry"
     if all(np.isinf(a).any() > np.isinf(b).any() for a, b in zip(f, e)):
         return "it contains infinity: a division by zero, or an exponential of a large number"
+    if not _enough(e):
+        return None
     with np.errstate(all="ignore"):
-        for sentence, relation in _relations.items():
-            pairs = [(a, relation(b)) for a, b in zip(f, e)]
+        for sentence, change in _relations.items():
+            pairs = [(a, change(b)) for a, b in zip(f, e)]
             if all(b is not None and a.shape == b.shape and _close(a, b) for a, b in pairs):
                 return sentence
         return _scale(f, e) or _about_rows(f, e)
@@ -197,27 +215,25 @@ def difference(found: Any, expected: Any, case: tuple = ()) -> str:
     return f"for {where} the result{place} is {_short(found)}, expected {_short(expected)}"
 
 # %% ../../nbs/tools/diagnoses.ipynb #cde16ab1
-def _product(names: list[str], powers: tuple[int, ...]) -> str:
-    "Write a product of powers, for example `d²·n`."
-    sign = {1: "", 2: "²", -1: "⁻¹", -2: "⁻²"}
-    return "·".join(name + sign[p] for name, p in zip(names, powers) if p)
-
-
 def formula(found: list, expected: list, names: list[str], cases: list[tuple]) -> str | None:
-    "Find a product of the arguments that was added, left out or multiplied in, the same in all wrong cases."
+    "Find a product of the arguments that was added, left out, multiplied in or divided by, the same in all wrong cases."
     scalars = (int, float, np.integer, np.floating)
     numbers = all(isinstance(v, scalars) for v in [*itertools.chain(*cases), *found, *expected])
     if len(cases) < 4 or len(names) > 5 or not numbers:
         return None
     f, e, table = np.array(found, float), np.array(expected, float), np.array(cases, float)
-    ways = sorted(itertools.product((0, 1, 2, -1, -2), repeat=len(names)), key=lambda ps: sum(map(abs, ps)))
+    ways = [powers for powers in itertools.product((0, 1, 2), repeat=len(names)) if 0 < sum(powers) < 4]
     with np.errstate(all="ignore"):
-        for powers in ways[1:]:
-            product, text = (table ** np.array(powers)).prod(-1), _product(names, powers)
-            if (k := _constant((f - e) / product)) is not None and min(powers) >= 0:
-                return f"it is too {'large' if k > 0 else 'small'} by {_times(abs(k))}{text}, in every case"
-            if (k := _constant(f / e / product)) is not None:
-                return f"it is {_times(k)}{text} times the right result, in every case"
+        for powers in sorted(ways, key=sum):
+            product = (table ** np.array(powers)).prod(-1)
+            text = "·".join(name + "²" * (p == 2) for name, p in zip(names, powers) if p)
+            k = _constant((f - e) / product, 1e-6)
+            if k is not None and _human(k):
+                return f"it is too {'large' if k > 0 else 'small'} by {_times(abs(k))}{text}"
+            for way, ratio in (("times", f / e / product), ("divided by", e / f / product)):
+                k = _constant(ratio, 1e-6)
+                if k is not None and _human(k):
+                    return f"it is the right result {way} {_times(k)}{text}"
     return None
 
 
