@@ -216,7 +216,7 @@ def difference(found: Any, expected: Any, case: tuple = ()) -> str:
 
 # %% ../../nbs/tools/diagnoses.ipynb #cde16ab1
 def formula(found: list, expected: list, names: list[str], cases: list[tuple]) -> str | None:
-    "Find a product of the arguments that was added, left out, multiplied in or divided by, the same in all wrong cases."
+    "Find a product of the arguments that was added, left out, or is a factor too many, the same in all wrong cases."
     scalars = (int, float, np.integer, np.floating)
     numbers = all(isinstance(v, scalars) for v in [*itertools.chain(*cases), *found, *expected])
     if len(cases) < 4 or len(names) > 5 or not numbers:
