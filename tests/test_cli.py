@@ -314,3 +314,7 @@ def test_translate_reads_what_convert_writes(tmp_path, to):
     search = ["--beam-size=2", "--length-penalty=0.6", "--max-new-tokens=6", "--precision=fp32", "--device=cpu"]
     found = [typed("translate", "--model", tmp_path / name, *search, stdin="one\ntwo\n") for name in ("ours", to)]
     assert found[0].stdout == found[1].stdout and found[1].stdout.count("\n") == 2
+    if to == "ctranslate2":
+        for wrong in (["score"], ["translate", "--n-best=2"]):
+            done = typed(*wrong, "--model", tmp_path / to, "--device=cpu", stdin="one\teins\n")
+            assert done.returncode == 1 and done.stderr.startswith("error: CTranslate2 only translates"), done.stderr

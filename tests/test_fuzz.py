@@ -1,9 +1,8 @@
-"Random shapes: finite results, and both attentions agree, also about what they refuse."
+"Random shapes: both attentions agree, also about what they refuse."
 import random
 
 import pytest
 import torch
-from helpers import tiny_model
 
 from transformer_nbdev.attention import attention, fused_attention
 
@@ -29,18 +28,3 @@ def test_both_attentions_agree_on_random_shapes():
         torch.testing.assert_close(plain, fused_attention(*inputs, mask, causal), rtol=5e-5, atol=5e-5)
         assert plain.isfinite().all() and weights.isfinite().all()
     assert good > 100
-
-
-def test_a_transformer_of_random_shape_gives_finite_results():
-    for seed in range(60):
-        torch.manual_seed(seed)
-        rng = random.Random(seed)
-        shape = {
-            "d_model": rng.choice([4, 8]), "norm_first": rng.random() < 0.5, "tie_embeddings": rng.random() < 0.5,
-            "activation": rng.choice(["relu", "gelu", "silu"]), "bias": rng.random() < 0.5, "max_len": 80,
-        }
-        model, rows = tiny_model(seed, **shape), rng.choice([1, 2, 3, 5])
-        src, tgt = (torch.randint(0, 20, (rows, rng.choice(lengths[1:]))) for _ in range(2))
-        with torch.no_grad():
-            out, scores = model.generate(src, rng.choice([1, 3, 5]), beam_size=rng.choice([1, 2]), return_scores=True)
-            assert scores.isfinite().all() and model(src, tgt).isfinite().all()

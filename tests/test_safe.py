@@ -1,16 +1,13 @@
 "No NaN is called a model, nothing of the user's is removed, printing ends no run, errors save first."
 import math
 import os
-import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import checkpoint, environment, metrics, sentences, sizes, tiny_model, train
+from helpers import checkpoint, environment, metrics, sentences, sizes, train
 
-from transformer_nbdev.tools.files import new_folder
 from transformer_nbdev.training import Trainer, TrainingConfig
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
@@ -122,30 +119,6 @@ def test_an_error_saves_first_and_loses_nothing(tmp_path, where):
     assert all(map(torch.equal, weights(a), weights(b)))
 
 
-class Broken:
-    "A standard error whose reader is gone."
-
-    closed = False
-
-    def write(self, text):
-        raise BrokenPipeError("nobody reads this")
-
-    flush = isatty = lambda self: False
-
-    def fileno(self):
-        raise OSError("no file")
-
-
-@pytest.mark.parametrize("stream", ["broken", "closed", None])
-def test_printing_never_ends_a_run(tmp_path, monkeypatch, stream):
-    trainer = small_run(tmp_path, steps=4)
-    trainer.quiet = False
-    closed = open(tmp_path / "log", "w")
-    closed.close()
-    monkeypatch.setattr(sys, "stderr", {"broken": Broken(), "closed": closed, None: None}[stream])
-    assert trainer.fit()[-1]["step"] == 4
-
-
 def test_the_reader_of_the_log_dies(corpus, tmp_path):
     read, write = os.pipe()
     command = [str(c) for c in train(corpus, tmp_path, "--steps=60", "--save-every=20")]
@@ -155,16 +128,3 @@ def test_the_reader_of_the_log_dies(corpus, tmp_path):
     os.close(read)
     assert process.wait(120) == 0
     assert checkpoint(tmp_path).name == "step-00000060"
-
-
-def test_modes_follow_the_umask(tmp_path):
-    old = os.umask(0o027)
-    try:
-        with new_folder(tmp_path / "model") as part:
-            tiny_model().save_pretrained(part)
-            os.close(os.open(part / "private", os.O_CREAT | os.O_WRONLY, 0o600))  # as some libraries do
-        small_run(tmp_path / "run", steps=2).fit()
-    finally:
-        os.umask(old)
-    for path in [*(tmp_path / "model").rglob("*"), *(tmp_path / "run").rglob("*")]:
-        assert stat.S_IMODE(path.stat().st_mode) == (0o750 if path.is_dir() else 0o640), path

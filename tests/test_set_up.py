@@ -87,16 +87,6 @@ def test_machines_without_a_gpu_get_the_cpu_build(runner, monkeypatch, platform,
     assert runner.os.environ.get("PIP_EXTRA_INDEX_URL") == (runner.cpu_index if chosen else None)
 
 
-def test_pip_is_asked_for_its_settings_and_for_an_index(runner, monkeypatch):
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)  # that of this machine does not count
-    assert not runner.reachable("http://127.0.0.1:9/")
-    assert runner.told() == []
-    monkeypatch.setenv("PIP_INDEX_URL", "https://example.org/simple")
-    assert runner.told() == ["index-url"]
-
-
 def write_notebook(path, *sources, output="1"):
     "A notebook as JupyterLab would store it."
     outputs = [{"output_type": "stream", "name": "stdout", "text": output}]
