@@ -46,7 +46,9 @@ def unshown(cells: list[dict]) -> list[tuple[str, str]]:
     settings = set(re.findall(r"(?<![\w.])\d+(?![\w.])", source.replace("_", "")))
     for i, cell in enumerate(cells):
         near = [other for other in cells[max(0, i - 4) : i + 3] if other["cell_type"] == "code"]
-        if cell["cell_type"] == "code" or not any("NBVAL_IGNORE_OUTPUT" in "".join(c["source"]) for c in near):
+        sources = ["".join(c["source"]) for c in near]
+        varies = any("NBVAL_IGNORE_OUTPUT" in source and not source.startswith("#| hide") for source in sources)
+        if cell["cell_type"] == "code" or not varies:
             continue
         text, shown = no_claim.sub(" ", "".join(cell["source"])), "\n".join(map(near_text, near))
         for match in number.finditer(text):
