@@ -1,12 +1,13 @@
 """What 00_foundations shows before anything is explained: a small translator, trained, and looked into.
 
-    python benchmarks/first_look.py [--draw]
+    python benchmarks/first_look.py [--draw | --film]
 
 Trains the translator of number words of 13_translation, with its settings (under a minute on two cores), and writes
 `nbs/first_look.json`: what it makes of numbers that training never showed; for one of them the probability of each
 piece, the scores of the first step, and queries, keys and weights of the attention head that looks most at the word
 just being translated; and a number of a kind that training never showed. The choice of the head is part of the record.
-Then draws `nbs/first_look.png`, the picture of the README, from the record; --draw draws only.
+Then draws `nbs/first_look.png`, the picture of the README, from the record; --draw draws only. --film trains anew and
+writes `nbs/first_look.gif`: the same lines, and what the model writes, while it learns. The record stays as it is.
 """
 import json
 import sys
@@ -17,6 +18,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from common import machine, root
+from matplotlib.axes import Axes
+from PIL import Image
 
 from transformer_nbdev.tools.corpora import number_pairs, number_split, number_words
 from transformer_nbdev.tools.drawing import house_style
@@ -27,28 +30,57 @@ from transformer_nbdev.translator import Translator
 path = root / "nbs" / "first_look.json"
 
 
-def draw(record: dict) -> None:
-    "The head's weights as lines from each piece of the German back to the English: wide where much is read."
-    house_style()
-    source, target = ([piece for piece in record[side] if piece != "<eos>"] for side in ("source", "target"))
-    figure, ax = plt.subplots(figsize=(9, 3.2), layout="constrained")
+def draw_lines(ax: Axes, source: list[str], target: list[str], weights: list, read: list[int]) -> None:
+    "The weights as lines from each piece of the German back to the English: wide where much is read."
     above, below = ([(i + 0.5) / len(pieces) for i in range(len(pieces))] for pieces in (source, target))
     way = np.linspace(0, 1, 50)
-    for t, row in enumerate(record["weights"][: len(target)]):
+    for t, row in enumerate(weights[: len(target)]):
         for i, weight in enumerate(row[: len(source)]):
             if weight > 0.03:
                 x = below[t] + (above[i] - below[t]) * (3 * way**2 - 2 * way**3)
                 ax.plot(x, 0.16 + 0.68 * way, color=f"C{t}", lw=11 * weight, alpha=0.8, solid_capstyle="round")
     for i, piece in enumerate(source):
-        is_read = max(row[i] for row in record["weights"][: len(target)]) > 0.1
-        color = "black" if is_read else "0.6"
+        color = "black" if i in read else "0.6"
         ax.text(above[i], 0.93, piece.strip(), ha="center", va="center", fontsize=14, color=color)
     for t, piece in enumerate(target):
         ax.text(below[t], 0.07, piece, ha="center", va="center", fontsize=14, color=f"C{t}")
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.axis("off")
+
+
+def much_read(weights: list, n_source: int, n_target: int) -> list[int]:
+    "The places of the English from which some piece of the German reads a tenth or more."
+    return [i for i in range(n_source) if max(row[i] for row in weights[:n_target]) > 0.1]
+
+
+def draw(record: dict) -> None:
+    "The picture of the README."
+    house_style()
+    source, target = ([piece for piece in record[side] if piece != "<eos>"] for side in ("source", "target"))
+    figure, ax = plt.subplots(figsize=(9, 3.2), layout="constrained")
+    read = much_read(record["weights"], len(source), len(target))
+    draw_lines(ax, source, target, record["weights"], read)
     figure.savefig(root / "nbs" / "first_look.png", dpi=160, facecolor="white")
     plt.close(figure)
+
+
+def draw_film(source: list[str], target: list[str], moments: list[tuple[int, list, str]]) -> None:
+    "A GIF of (updates, weights, translation): the end first, so that a still picture of it shows the result."
+    house_style()
+    read = much_read(moments[-1][1], len(source), len(target))
+    frames = []
+    for updates, weights, written in [moments[-1], *moments]:
+        figure = plt.figure(figsize=(7.2, 3.2), dpi=100, layout="none")
+        ax = figure.add_axes((0, 0.12, 1, 0.88))  # the same place in every frame
+        draw_lines(ax, source, target, weights, read)
+        caption = f"after {updates} updates it writes: {written[:46] or '(nothing)'}"
+        figure.text(0.5, 0.04, caption, ha="center", color="0.3", fontsize=12)
+        figure.canvas.draw()
+        picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
+        frames.append(picture.quantize(48, dither=Image.Dither.NONE))
+        plt.close(figure)
+    times = [2500, *[350] * (len(moments) - 1), 2500]
+    frames[0].save(root / "nbs" / "first_look.gif", save_all=True, append_images=frames[1:], duration=times, loop=0)
 
 
 if "--draw" in sys.argv:
@@ -58,21 +90,37 @@ shown, looked_at, beyond = (6_089, 58_074, 47_096), 58_074, 234_567
 train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 assert set(shown) <= set(held_out) and not set(train_numbers) & set(held_out)
 config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98)
-trainer = Trainer.from_pairs(number_pairs(train_numbers), config, preset="tiny", vocab_size=400, dropout=0.0)
-trainer.fit()
-model, tokenizer = trainer.averaged_model(), trainer.tokenizer
-translator = Translator(model, tokenizer)
+moments: list[tuple[int, torch.Tensor, str]] = []  # updates, cross-attention (layers, heads, target, source), greedy
 
 
-def rounded(tensor: torch.Tensor, digits: int = 4) -> list:
-    "A tensor as lists of short numbers."
-    return json.loads(json.dumps(tensor.double().tolist()), parse_float=lambda text: round(float(text), digits))
+def film(trainer: Trainer) -> None:
+    "What the average of the weights sees and writes at this moment."
+    if trainer.step % (10 if trainer.step < 160 else 30) == 0:
+        now, number = Translator(trainer.averaged_model(), trainer.tokenizer), number_words(looked_at, "en")
+        source, reads, _ = sides(looked_at)
+        maps = torch.stack(attention_maps(now.model, source, reads)["cross"])[:, 0]
+        moments.append((trainer.step, maps, now.translate([number], beam_size=1)[0]))
+
+
+trainer = Trainer.from_pairs(number_pairs(train_numbers), config, preset="tiny", vocab_size=400, dropout=0.0,
+                             callbacks=[film] if "--film" in sys.argv else [])
+tokenizer = trainer.tokenizer
 
 
 def sides(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     "Ids of the source, of what the decoder reads, and of what it should write, each `(1, length)`."
     source, target = (tokenizer.encode(number_words(number, side)) + [tokenizer.eos_id] for side in ("en", "de"))
     return torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]), torch.tensor([target])
+
+
+trainer.fit()
+model = trainer.averaged_model()
+translator = Translator(model, tokenizer)
+
+
+def rounded(tensor: torch.Tensor, digits: int = 4) -> list:
+    "A tensor as lists of short numbers."
+    return json.loads(json.dumps(tensor.double().tolist()), parse_float=lambda text: round(float(text), digits))
 
 
 def translated(number: int) -> dict:
@@ -130,6 +178,10 @@ exact = sum(o == number_words(n, "de") for n, o in zip(held_out, outputs)) / len
 heads = torch.stack([weight_on_the_word(n) for n in held_out[:400] if crosses(n)]).mean(0)
 layer, head = divmod(int(heads.argmax()), heads.shape[1])
 source, _, target = sides(looked_at)
+if "--film" in sys.argv:
+    pieces = [tokenizer.pieces(ids[0, :-1].tolist()) for ids in (source, target)]
+    draw_film(*pieces, [(updates, maps[layer, head].tolist(), written) for updates, maps, written in moments])
+    sys.exit(f"wrote nbs/first_look.gif: {exact:.2%} exact, layer {layer + 1}, head {head + 1}, {len(moments)} moments")
 record = {
     "made_by": "python benchmarks/first_look.py", "date": str(date.today()), "machine": machine(),
     "versions": {name: version(name) for name in ("torch", "tokenizers", "num2words")},

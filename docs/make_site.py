@@ -125,16 +125,18 @@ def prepare() -> None:
                 toctree([one for one in names if belongs(one, starts.split())], part, ":hidden:")
                 for part, starts in parts.items()
             ]
-            trees.append(toctree(["reference/index", "promises", "changes"], "The package", ":hidden:"))
+            trees.append(toctree(["reference/index", "coming_from", "promises", "changes"], "The package", ":hidden:"))
             contents = {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": "\n".join(trees)}
             page["cells"].append(contents)
         (source / name).parent.mkdir(exist_ok=True)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
-    for path in (root / "nbs" / "first_look.png", docs / "conf.py", docs / "promises.md"):
+    pictures = [root / "nbs" / "first_look.png", root / "nbs" / "first_look.gif"]
+    for path in (*pictures, docs / "conf.py", docs / "promises.md", docs / "coming_from.md"):
         shutil.copy(path, source)
     shutil.copy(root / "CHANGELOG.md", source / "changes.md")
-    shutil.copytree(root / "nbs", source / "notebooks", ignore=shutil.ignore_patterns(".*", "*.png", "*.json", "*.tsv"))
+    no_notebook = shutil.ignore_patterns(".*", "*.png", "*.gif", "*.json", "*.tsv")
+    shutil.copytree(root / "nbs", source / "notebooks", ignore=no_notebook)
     for folder in ("_static", "_templates"):
         shutil.copytree(docs / folder, source / folder)
 
