@@ -9,10 +9,12 @@ before = "9a53008a"
 
 
 def run(notebook: dict, seed: int) -> dict:
-    names = ("PigLatin", "train", "share_right", "some_words", "unseen", "both_ways", "mistakes", "damage", "looks_ahead",
-             "by_first_letter", "copy_to_relearn", "Triangular", "Decoder", "UnmaskedDecoder", "letters")
-    (PigLatin, train, share_right, some_words, unseen, both_ways, mistakes, damage, looks_ahead,
-     by_first_letter, copy_to_relearn, Triangular, Decoder, UnmaskedDecoder, letters) = map(notebook.get, names)
+    PigLatin, Decoder, UnmaskedDecoder, Triangular = map(notebook.get, (
+        "PigLatin", "Decoder", "UnmaskedDecoder", "Triangular"))
+    train, share_right, some_words, unseen, letters = map(notebook.get, (
+        "train", "share_right", "some_words", "unseen", "letters"))
+    both_ways, mistakes, damage, looks_ahead, copy_to_relearn, by_first_letter = map(notebook.get, (
+        "both_ways", "mistakes", "damage", "looks_ahead", "copy_to_relearn", "by_first_letter"))
     found = {}
     torch.manual_seed(seed)
     model, losses = PigLatin(), []
@@ -36,7 +38,8 @@ def run(notebook: dict, seed: int) -> dict:
     no_mask = PigLatin(stack=UnmaskedDecoder)
     curve = list(islice(train(no_mask, seed=seed), 100))
     found["loss, no mask"] = np.mean(curve[90:])
-    found["apart from step"] = next(i for i in range(90) if np.mean(curve[i : i + 10]) < 0.8 * np.mean(losses[i : i + 10]))
+    smooth, honest = (np.convolve(one[:100], np.ones(10) / 10, "valid") for one in (curve, losses))
+    found["apart from step"] = int((smooth < 0.8 * honest).argmax())
     found["right, no mask"] = share_right(no_mask.eval(), unseen[:100])
     found["weight on the answer, no mask"] = float(looks_ahead(no_mask).max())
 
