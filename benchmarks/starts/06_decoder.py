@@ -11,8 +11,8 @@ before = "9a53008a"
 def run(notebook: dict, seed: int) -> dict:
     PigLatin, Decoder, UnmaskedDecoder, Triangular = map(notebook.get, (
         "PigLatin", "Decoder", "UnmaskedDecoder", "Triangular"))
-    train, share_right, some_words, unseen, letters = map(notebook.get, (
-        "train", "share_right", "some_words", "unseen", "letters"))
+    train, share_right, some_words, unseen, letters, looks_of = map(notebook.get, (
+        "train", "share_right", "some_words", "unseen", "letters", "looks_of"))
     both_ways, mistakes, damage, looks_ahead, copy_to_relearn, by_first_letter = map(notebook.get, (
         "both_ways", "mistakes", "damage", "looks_ahead", "copy_to_relearn", "by_first_letter"))
     found = {}
@@ -27,6 +27,8 @@ def run(notebook: dict, seed: int) -> dict:
     for n in (2, 5, 9):
         words = some_words(np.random.default_rng(n), 50, n, n)
         found[f"right, {n} letters"] = share_right(model, words)
+    looks = looks_of(model, "student", "tudentsay$").argmax(-1)
+    found["rows that look at the letter they write"] = int((looks[:7] == torch.tensor([1, 2, 3, 4, 5, 6, 0])).sum())
     found["loss, shift and mask"] = np.mean(losses[90:100])
 
     torch.manual_seed(seed)
