@@ -1,6 +1,6 @@
-"""For each start, with a text and a table of its own: the shares right of the three networks; for each relation the right
-answers with every word allowed, with a, b and c forbidden, and without the step; the same for man → woman and for dealt-out
-beards and pronouns, and how parallel the steps are; accuracy on two tasks with 12 examples after 100 steps, and with 24 after 10."""
+"""For each start, with a text and a table of its own: the shares right of four networks; for each relation the right
+answers with every word allowed, with a, b, c forbidden, and without the step (man → woman also with beards dealt out);
+how parallel the steps are; accuracy on two tasks with 12 examples after 100 steps, and with 24 after 10."""
 import torch
 from torch import nn
 
