@@ -27,7 +27,8 @@ def run(notebook: dict, seed: int) -> dict:
     results, share = five_sentences(notebook, seed), notebook["share_right"]
     for n in (6, 12, 24, 48):
         model, loss, shown, new, _ = notebook["grammar_model"](n, seed)
-        results[f"{n} sentences: [loss, shown, new]"] = [round(x, 3) for x in (loss, share(model, shown), share(model, new))]
+        numbers = loss, share(model, shown), share(model, new)
+        results[f"{n} sentences: [loss, shown, new]"] = [round(x, 3) for x in numbers]
     plural = np.arange(8, 24)  # pairs of subject and verb
     away = np.random.default_rng(seed).choice(plural, 2, replace=False)
     model, _, _, new, kept = notebook["grammar_model"](48, seed, away)
