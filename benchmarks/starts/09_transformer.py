@@ -1,0 +1,43 @@
+"""Twenty starts of 09_transformer. Five sentences: what each exchange makes of the verb's form, and what is written for
+nine new sentences. The grammar of 72: what is right of new sentences, by the number of sentences that were shown; with
+48, what is right of two pairs of subject and verb that were kept away; with 60, the share of exchanges after which
+the verb has the other sentence's form, or still its own."""
+import numpy as np
+import torch
+
+before = "e0900004"
+
+
+def five_sentences(notebook: dict, seed: int) -> dict:
+    torch.manual_seed(seed)
+    model = notebook["Transformer"](notebook["config"])
+    for loss in notebook["train"](model):
+        pass
+    moved = notebook["other_form"](model.eval()).mean(1)
+    results = {f"five: {place}": round(float(p), 3) for place, p in zip(notebook["places"], moved)}
+    unseen = notebook["unseen"]
+    answers = notebook["write"](model, *unseen)
+    results["five: loss"] = round(float(loss.mean()), 3)
+    results["five: right of 9"] = sum(a == b for a, b in zip(answers, unseen.values()))
+    results["five: of 9 one of the five"] = sum(a in notebook["pairs"].values() for a in answers)
+    return results
+
+
+def run(notebook: dict, seed: int) -> dict:
+    results, share = five_sentences(notebook, seed), notebook["share_right"]
+    for n in (6, 12, 24, 48):
+        model, loss, shown, new, _ = notebook["grammar_model"](n, seed)
+        numbers = loss, share(model, shown), share(model, new)
+        results[f"{n} sentences: [loss, shown, new]"] = [round(x, 3) for x in numbers]
+    plural = np.arange(8, 24)  # pairs of subject and verb
+    away = np.random.default_rng(seed).choice(plural, 2, replace=False)
+    model, _, _, new, kept = notebook["grammar_model"](48, seed, away)
+    verbs = float(notebook["right_words"](model)[kept, 1].float().mean())
+    results["two pairs away: [new, kept away, their verb]"] = [
+        round(x, 3) for x in (share(model, new), share(model, kept), verbs)
+    ]
+    model, _, _, new, _ = notebook["grammar_model"](60, seed)
+    results["60 sentences: new"] = round(share(model, new), 3)
+    for place, forms in zip(notebook["places"], notebook["share_of_forms"](model).tolist()):
+        results[f"60 sentences, {place}: [other, own]"] = [round(x, 3) for x in forms]
+    return results
