@@ -15,7 +15,7 @@ for name in ("dev", "bench"):
 # What the first page links to lies in the repository, not on the package's page.
 raw = cfg["git_url"].replace("github.com", "raw.githubusercontent.com")
 readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
-readme = readme.replace("](nbs/first_look.png", f"]({raw}/HEAD/nbs/first_look.png")
+readme = readme.replace("](nbs/first_look.gif", f"]({raw}/HEAD/nbs/first_look.gif")
 readme = readme.replace("](nbs/", f"]({cfg['git_url']}/blob/HEAD/nbs/")
 
 setup(

@@ -19,7 +19,7 @@ def readme() -> str:
             cell.update(nbformat.v4.new_markdown_cell("\n".join(texts), id=cell.id))
             cell.pop("outputs"), cell.pop("execution_count")
     text, _ = MarkdownExporter().from_notebook_node(nb)
-    text = re.sub(r"\]\(([\w/]+\.(?:ipynb|png))(#[^)]*)?\)", r"](nbs/\1\2)", text)
+    text = re.sub(r"\]\(([\w/]+\.(?:ipynb|png|gif))(#[^)]*)?\)", r"](nbs/\1\2)", text)
     return "<!-- made from nbs/index.ipynb by `python run.py readme` -->\n\n" + text.strip() + "\n"
 
 
