@@ -1,13 +1,13 @@
 """What 00_foundations shows before anything is explained: a small translator, trained, and looked into.
 
-    python benchmarks/first_look.py [--draw | --film]
+    python benchmarks/first_look.py [--film]
 
 Trains the translator of number words of 13_translation, with its settings (under a minute on two cores), and writes
 `nbs/first_look.json`: what it makes of numbers that training never showed; for one of them the probability of each
 piece, the scores of the first step, and queries, keys and weights of the attention head that looks most at the word
 just being translated; and a number of a kind that training never showed. The choice of the head is part of the record.
-Then draws `nbs/first_look.png`, the picture of the README, from the record; --draw draws only. --film trains anew and
-writes `nbs/first_look.gif`: the same lines, and what the model writes, while it learns. The record stays as it is.
+--film trains the same and writes `nbs/first_look.gif` instead, the picture of the README: the head's weights as lines, and
+what the model writes, while it learns.
 """
 import json
 import sys
@@ -53,17 +53,6 @@ def much_read(weights: list, n_source: int, n_target: int) -> list[int]:
     return [i for i in range(n_source) if max(row[i] for row in weights[:n_target]) > 0.1]
 
 
-def draw(record: dict) -> None:
-    "The picture of the README."
-    house_style()
-    source, target = ([piece for piece in record[side] if piece != "<eos>"] for side in ("source", "target"))
-    figure, ax = plt.subplots(figsize=(9, 3.2), layout="constrained")
-    read = much_read(record["weights"], len(source), len(target))
-    draw_lines(ax, source, target, record["weights"], read)
-    figure.savefig(root / "nbs" / "first_look.png", dpi=160, facecolor="white")
-    plt.close(figure)
-
-
 def draw_film(source: list[str], target: list[str], moments: list[tuple[int, list, str]]) -> None:
     "A GIF of (updates, weights, translation): the end first, so that a still picture of it shows the result."
     house_style()
@@ -83,9 +72,6 @@ def draw_film(source: list[str], target: list[str], moments: list[tuple[int, lis
     frames[0].save(root / "nbs" / "first_look.gif", save_all=True, append_images=frames[1:], duration=times, loop=0)
 
 
-if "--draw" in sys.argv:
-    draw(json.loads(path.read_text(encoding="utf-8")))
-    sys.exit()
 shown, looked_at, beyond = (6_089, 58_074, 47_096), 58_074, 234_567
 train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 assert set(shown) <= set(held_out) and not set(train_numbers) & set(held_out)
@@ -199,4 +185,3 @@ record = {
 lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items()]
 path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 print(f"wrote {path.relative_to(root)}: {exact:.2%} of {len(held_out):,} exact; heads {rounded(heads, 3)}")
-draw(record)

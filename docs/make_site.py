@@ -131,8 +131,7 @@ def prepare() -> None:
         (source / name).parent.mkdir(exist_ok=True)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
-    pictures = [root / "nbs" / "first_look.png", root / "nbs" / "first_look.gif"]
-    for path in (*pictures, docs / "conf.py", docs / "promises.md", docs / "coming_from.md"):
+    for path in (root / "nbs" / "first_look.gif", docs / "conf.py", docs / "promises.md", docs / "coming_from.md"):
         shutil.copy(path, source)
     shutil.copy(root / "CHANGELOG.md", source / "changes.md")
     no_notebook = shutil.ignore_patterns(".*", "*.png", "*.gif", "*.json", "*.tsv")

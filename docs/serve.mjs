@@ -5,7 +5,7 @@ import { extname, join } from "node:path";
 import { chromium } from "playwright-core";
 
 const types = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
-  ".wasm": "application/wasm", ".json": "application/json", ".png": "image/png" };
+  ".wasm": "application/wasm", ".json": "application/json", ".png": "image/png", ".gif": "image/gif" };
 
 export const under = "/transformer_nbdev";  // as GitHub Pages serves it
 
