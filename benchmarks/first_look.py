@@ -6,7 +6,7 @@ Trains the translator of number words of 13_translation, with its settings (unde
 `nbs/first_look.json`: what it makes of numbers that training never showed; for one of them the probability of each
 piece, the scores of the first step, and queries, keys and weights of the attention head that looks most at the word
 just being translated; and a number of a kind that training never showed. The choice of the head is part of the record.
---film trains the same and writes `nbs/first_look.gif` instead, the picture of the README: the head's weights as lines, and
+--film trains the same and writes `nbs/first_look.gif` instead, the README's picture: the head's weights as lines, and
 what the model writes, while it learns.
 """
 import json
