@@ -30,7 +30,8 @@ def with_beams(notebook: dict, one) -> dict:
     by_mean = (scores_1 / n_1 > scores_8 / n_8)[spoiled]
     changed = [len(mended), len(spoiled), int((n_8 < n_1)[spoiled].sum()), int(by_mean.sum())]
     return {
-        "right": [share(found[k][0]) for k in found], "pieces": [round(float(n.double().mean()), 3) for n in (n_1, n_8)],
+        "right": [share(found[k][0]) for k in found],
+        "pieces": [round(float(n.double().mean()), 3) for n in (n_1, n_8)],
         "changed": changed, "errors": errors, "penalty": penalty(notebook, one, greedy, right),
     }
 
