@@ -167,7 +167,8 @@ source, _, target = sides(looked_at)
 if "--film" in sys.argv:
     pieces = [tokenizer.pieces(ids[0, :-1].tolist()) for ids in (source, target)]
     draw_film(*pieces, [(updates, maps[layer, head].tolist(), written) for updates, maps, written in moments])
-    sys.exit(f"wrote nbs/first_look.gif: {exact:.2%} exact, layer {layer + 1}, head {head + 1}, {len(moments)} moments")
+    print(f"wrote nbs/first_look.gif: {exact:.2%} exact, layer {layer + 1}, head {head + 1}, {len(moments)} moments")
+    sys.exit()
 record = {
     "made_by": "python benchmarks/first_look.py", "date": str(date.today()), "machine": machine(),
     "versions": {name: version(name) for name in ("torch", "tokenizers", "num2words")},
