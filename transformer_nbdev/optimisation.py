@@ -15,7 +15,7 @@ from torch import Tensor, nn
 class Adam(torch.optim.Optimizer):
     """Adam (Kingma and Ba 2015, algorithm 1) with the β and ε of Vaswani et al. 2017, §5.3.
 
-    It is for reading: training uses `torch.optim.AdamW`, whose steps with `weight_decay=0` are the same.
+    This class is meant to be read. Training uses `torch.optim.AdamW`, which takes the same steps if `weight_decay=0`.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Adam(torch.optim.Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps))
 
     @torch.no_grad()
-    def step(  # type: ignore[override]  # the library has an overload for each kind of closure
+    def step(  # type: ignore[override]  # the library has one overload per kind of closure
         self, closure: Callable[[], Tensor] | None = None
     ) -> Tensor | None:
         "Update every parameter that has a gradient."
@@ -66,7 +66,7 @@ def paper_schedule(step: int, d_model: int = 512, warmup: int = 4000) -> float:
 def linear_schedule(step: int, progress: float, lr: float, warmup: int) -> float:
     """Return the learning rate of update `step` = 1, 2, …: a rise over `warmup` steps times a decay to zero.
 
-    `progress` is the fraction of the run already done, 0 … 1, whether steps, epochs or minutes end it.
+    `progress` is the fraction of the run already done, 0 … 1, whether the run ends by steps, epochs or minutes.
     Both factors are linear, and `lr` multiplies them.
     """
     return lr * min(1.0, step / max(warmup, 1)) * max(0.0, 1.0 - progress)
@@ -87,7 +87,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Split the parameters for AdamW: matrices decay; vectors (biases, norms) and embeddings do not.
 
-    A parameter with "embedding" in its name is an embedding, and so is an output layer tied to it.
+    A parameter with "embedding" in its name counts as an embedding, and so does an output layer tied to it.
     """
     embeddings = {id(p) for n, p in model.named_parameters() if "embedding" in n}
     decay = [p for p in model.parameters() if p.dim() > 1 and id(p) not in embeddings]
