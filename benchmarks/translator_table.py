@@ -10,7 +10,6 @@ row, by cosine, among all rows; for the first shared table also the nearest rows
 import argparse
 import json
 
-import torch
 import torch.nn.functional as F
 from common import record, root
 from torch import Tensor
