@@ -1,0 +1,93 @@
+"""What 01_embedding shows of the translator's embedding table: which number words end up near their own kind.
+
+    python benchmarks/translator_table.py [--seeds 3]
+
+Trains the translator of 00_foundations (the settings of first_look.py, under a minute per start on two cores) from
+several starts, each time twice: with one table for source, target and output, as in the paper, and with a table for
+each. For every table, `nbs/translator_table.json` holds how many number words have one of their own kind as nearest
+row, by cosine, among all rows; for the first shared table also the nearest rows and the cosines between number words.
+"""
+import argparse
+import json
+
+import torch.nn.functional as F
+from common import record, root
+from torch import Tensor
+
+from transformer_nbdev.tools.corpora import number_pairs, number_split
+from transformer_nbdev.training import Trainer, TrainingConfig
+
+kinds = {
+    "German units": "ein zwei drei vier fünf sechs sieben acht neun".split(),
+    "German tens": [f"und{ten}zig" for ten in "zwan vier fünf sech sieb acht neun".split()],
+    "English units": "one two three four five six seven eight nine".split(),
+    "English tens": "twenty thirty forty fifty sixty seventy eighty ninety".split(),
+}
+kinds["German tens"].insert(1, "unddreißig")
+for kind in ("English units", "English tens"):
+    kinds[kind] += [" " + word for word in kinds[kind]]  # a word after a space is a token of its own
+
+
+def train(seed: int, shared: bool) -> tuple[dict[str, Tensor], list[str]]:
+    "The tables of one trained translator, and its vocabulary."
+    numbers, _ = number_split(100_000, n_train=12_000, n_held_out=2_000)
+    config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98, seed=seed)
+    trainer = Trainer.from_pairs(number_pairs(numbers), config, preset="tiny", vocab_size=400, dropout=0.0,
+                                 quiet=True, tie_embeddings=shared)
+    trainer.fit()
+    model, tokenizer = trainer.averaged_model(), trainer.tokenizer
+    tables = {"shared": model.embedding.weight}
+    if not shared:
+        tables = {"source": model.embedding.weight, "target": model.target_embedding.weight,
+                  "output": model.output.weight}
+    return {name: table.detach() for name, table in tables.items()}, tokenizer.pieces(range(tokenizer.vocab_size))
+
+
+def cosines_of(table: Tensor) -> Tensor:
+    rows = F.normalize(table, dim=-1)
+    return rows @ rows.T
+
+
+def nearest(table: Tensor, vocabulary: list[str], word: str, k: int = 1) -> list[list]:
+    "The `k` tokens whose rows have the largest cosine with that of `word`, and the cosines."
+    row = cosines_of(table)[vocabulary.index(word)]
+    row[vocabulary.index(word)] = -1
+    best = row.topk(k)
+    return [[vocabulary[i], round(c, 2)] for i, c in zip(best.indices.tolist(), best.values.tolist())]
+
+
+def own_kind(table: Tensor, vocabulary: list[str]) -> dict[str, int]:
+    "For each kind, how many of its words have a word of the same kind as nearest row."
+    return {kind: sum(nearest(table, vocabulary, word)[0][0] in words for word in words)
+            for kind, words in kinds.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    found: dict[str, list] = {}
+    for seed in range(args.seeds):
+        for shared in (True, False):
+            tables, vocabulary = train(seed, shared)
+            for name, table in tables.items():
+                found.setdefault(name, []).append(own_kind(table, vocabulary))
+            print(seed, {name: counts[-1] for name, counts in found.items()}, flush=True)
+            if shared and seed == 0:
+                first = tables["shared"]
+    words = sum(kinds.values(), [])
+    ids = [vocabulary.index(word) for word in words]
+    cosines = [[round(c, 2) for c in row] for row in cosines_of(first)[ids][:, ids].tolist()]
+    result = record({
+        "command": f"python benchmarks/translator_table.py --seeds {args.seeds}", "rows": len(vocabulary),
+        "kinds": kinds, "own_kind": found, "cosines": cosines,
+        "nearest": {word: nearest(first, vocabulary, word, 4) for word in words},
+    })
+    lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in result.items()]
+    path = root / "nbs" / "translator_table.json"
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    print(f"wrote {path.relative_to(root)}")
+
+
+if __name__ == "__main__":
+    main()
