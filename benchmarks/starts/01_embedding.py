@@ -1,5 +1,5 @@
 """For each start, with a text and a table of its own: the shares right of four networks; for each relation the right
-answers with every word allowed, with a, b, c forbidden, and without the step (man → woman also with beards dealt out);
+answers with every word allowed, with a, b, c forbidden, and without the step (man → woman also with beards at random);
 how parallel the steps are; accuracy on two tasks with 12 examples after 100 steps, and with 24 after 10."""
 import torch
 from torch import nn
@@ -13,16 +13,16 @@ def run(notebook: dict, seed: int) -> dict:
     three = {
         "the number": (nn.Linear(1, 3), scaled),
         "the number, 32 hidden units": (nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, 3)), scaled),
-        "a table, two numbers a word": (nn.Sequential(nn.Embedding(24, 2), nn.Linear(2, 3)), numbers),
-        "a table, one number a word": (nn.Sequential(nn.Embedding(24, 1), nn.Linear(1, 3)), numbers),
+        "a table, two numbers per word": (nn.Sequential(nn.Embedding(24, 2), nn.Linear(2, 3)), numbers),
+        "a table, one number per word": (nn.Sequential(nn.Embedding(24, 1), nn.Linear(1, 3)), numbers),
     }
     results = {}
     for name, (model, x) in three.items():
         notebook["learn"](model, x, answers)
         results[name] = notebook["share_right"](model, x, answers)
     relations, tables = notebook["all_relations"], {}
-    for text, divided in {"as written": True, "dealt out": False}.items():
-        counts = notebook["neighbours"](notebook["write"](6000, seed, divided=divided))
+    for text, divided in {"as written": True, "sexes mixed": False}.items():
+        counts = notebook["neighbors"](notebook["write"](6000, seed, divided=divided))
         table = notebook["train_table"](counts, seed=seed)[-1]
         for relation in relations if divided else ["man → woman"]:
             shares = notebook["count_right"](table, relations[relation])
@@ -31,7 +31,7 @@ def run(notebook: dict, seed: int) -> dict:
         tables[text] = table
     shuffled = torch.randperm(len(table), generator=torch.Generator().manual_seed(seed))
     beginnings = {
-        "random": None, "pre-trained": tables["as written"], "rows dealt out": tables["as written"][shuffled],
+        "random": None, "pre-trained": tables["as written"], "rows swapped": tables["as written"][shuffled],
     }
     for task in ("which_kind", "good_or_bad"):
         for name, start in beginnings.items():
