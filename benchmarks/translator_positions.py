@@ -3,8 +3,8 @@
     python benchmarks/translator_positions.py [--seeds 3]
 
 Trains the translator of 00_foundations (the settings of first_look.py, under a minute per start on two cores) and lets
-it translate 300 numbers that training never showed: with its positions; without any; without those of the English that
-it reads; without those of the German that it writes; and with all of them again. For each start,
+it translate 300 numbers that training never showed: with its positions; without any; without the English positions that
+it reads; without the German positions that it writes; and with all of them again. For each start,
 `nbs/translator_positions.json` counts the answers that are right, those that are the word for another number below
 100,000, and those that repeat a piece of the number (*tausend* or *hundert* twice); it holds the first start's answers
 for five numbers.
@@ -23,8 +23,8 @@ from transformer_nbdev.translator import Translator
 
 train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 asked, shown = held_out[:300], (58_074, 47_096, 34_036, 6_089, 5_406)
-ways = {"with its positions": "", "without any": "English German", "without those of the English": "English",
-        "without those of the German": "German", "with all of them again": ""}
+ways = {"with its positions": "", "without any positions": "English German", "without the English positions": "English",
+        "without the German positions": "German", "with its positions again": ""}
 repeats = re.compile("tausend.*tausend|hundert.*hundert")
 
 
