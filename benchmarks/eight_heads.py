@@ -6,6 +6,7 @@ Trains the translator of `first_look.py`, with the same settings, and writes `nb
 eight cross-attention heads for one number, and how many of 500 numbers that training never showed are translated
 correctly while a head, all heads of a layer, or all heads but one are silenced. To silence a head is to set its
 columns of W_O to zero. For every wrong translation the record says which of the five digits have changed.
+`by_ending` counts apart the numbers whose English name ends in a hyphenated pair.
 """
 import json
 
@@ -57,6 +58,17 @@ def count(silenced: list[tuple[int, int]]) -> dict:
     return {"right": right, "no_number": no_number, "wrong_digits": digits, "writes": writes}
 
 
+def by_ending(silenced: list[tuple[int, int]]) -> dict:
+    "How many are right, and of how many, if the English name ends in a pair like seventy-four, and if it does not."
+    translations, counts = translate_without(silenced)[1:], {"hyphen": [0, 0], "no hyphen": [0, 0]}
+    for number, german in zip(asked, translations):
+        has_pair = "-" in number_words(number, "en").split()[-1]
+        kind = counts["hyphen" if has_pair else "no hyphen"]
+        kind[0] += named.get(german) == number
+        kind[1] += 1
+    return counts
+
+
 source, target = (tokenizer.encode(number_words(shown, side)) + [tokenizer.eos_id] for side in ("en", "de"))
 maps = attention_maps(model, torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]))["cross"]
 weights = [[[round(w, 4) for w in row] for row in maps[layer][0, head].tolist()] for layer, head in heads]
@@ -66,6 +78,7 @@ values = record({
     "heads": [f"layer {layer + 1}, head {head}" for layer, head in heads], "weights": weights,
     "none": count([]), "all": count(heads), "one": [count([one]) for one in heads],
     "layer": [count([one for one in heads if one[0] == layer]) for layer in range(n_layers)],
+    "by_ending": {"none": by_ending([]), "layer 1, head 1": by_ending([(0, 1)])},
     "all_but_one": [count([other for other in heads if other != one]) for one in heads],
 })
 lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
