@@ -47,7 +47,7 @@ def test_the_glass_translator_is_the_one_of_python(site):
 @pytest.fixture
 def lab(tmp_path):
     "The address of a JupyterLab over a copy of the notebooks."
-    for folder in ("nbs", "benchmarks/results"):
+    for folder in ("nbs", "benchmarks/results", "benchmarks/starts"):
         shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns(".*"))
     setting = tmp_path / "settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
     setting.parent.mkdir(parents=True)
