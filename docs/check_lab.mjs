@@ -25,7 +25,10 @@ for (const name of names) {
   await page.goto(`${address}/lab/workspaces/${name.slice(0, 2)}/tree/${name}.ipynb`);
   await page.waitForSelector(".jp-Notebook .jp-Cell");
   await page.waitForSelector('.jp-Notebook-ExecutionIndicator[data-status="idle"]');
-  await page.waitForTimeout(3000);  // it says so a little before the notebook has its kernel
+  const connected = async () => (await (await fetch(`${address}/api/sessions`)).json())
+    .some(({ path, kernel }) => path === `${name}.ipynb` && kernel?.connections && kernel.execution_state === "idle");
+  for (let i = 0; i < 120 && !(await connected()); i++) await page.waitForTimeout(500);  // the page says "idle" before it has a kernel
+  await page.waitForTimeout(1000);
   await page.locator(".lm-MenuBar-item", { hasText: /^Run$/ }).click();
   await page.locator(".lm-Menu-item", { hasText: /^Run All Cells$/ }).click();
   const ended = () => {
