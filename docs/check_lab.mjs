@@ -1,4 +1,4 @@
-// Notebooks in JupyterLab as a reader uses it: Run All, then every slider and picker is moved, and its figure changes.
+// Notebooks in JupyterLab as a reader uses it: Run All, then every slider and picker is moved, and what it shows changes.
 //     node check_lab.mjs ADDRESS NAME...
 import { launch } from "./serve.mjs";
 
@@ -6,9 +6,10 @@ const [address, ...names] = process.argv.slice(2);
 const browser = await launch();
 const failures = [], must = (holds, what) => (holds ? 0 : failures.push(what));
 
-/** Do it; true as soon as the figures of the box are others than before. */
+/** Do it; true as soon as the box shows other figures or another text than before. */
 async function changes(page, box, move) {
-  const look = () => box.evaluate((element) => [...element.querySelectorAll(".jp-OutputArea img")].map(({ src }) => src).join());
+  const look = () => box.evaluate((element) => [...element.querySelectorAll(".jp-OutputArea")].map((area) =>
+    area.innerText + [...area.querySelectorAll("img")].map(({ src }) => src)).join());
   const before = await look();
   await move();
   for (let i = 0; i < 40; i++) {
