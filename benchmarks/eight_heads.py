@@ -2,29 +2,24 @@
 
     python benchmarks/eight_heads.py
 
-Trains the translator of `first_look.py`, with the same settings, and writes `nbs/eight_heads.json`: the weights of the
+Trains the translator of `page_one.py` and writes `nbs/eight_heads.json`: the weights of the
 eight cross-attention heads for one number, and how many of 500 numbers that training never showed are translated
 correctly while a head, all heads of a layer, or all heads but one are silenced. To silence a head is to set its
 columns of W_O to zero. For every wrong translation the record says which of the five digits have changed.
 `by_ending` counts apart the numbers whose English name ends in a hyphenated pair.
 """
-import json
-
 import torch
-from common import record, root
+from page_one import held_out, new_trainer, save_beside_the_notebooks
 
-from transformer_nbdev.tools.corpora import number_pairs, number_split, number_words
-from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.tools.corpora import number_words
 from transformer_nbdev.transformer import attention_maps
 from transformer_nbdev.translator import Translator
 
 shown, n_asked = 58_074, 500
-train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 asked = held_out[:n_asked]
-config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98)
-trainer = Trainer.from_pairs(number_pairs(train_numbers), config, preset="tiny", vocab_size=400, dropout=0.0)
-trainer.fit()
-model, tokenizer = trainer.averaged_model(), trainer.tokenizer
+trained = new_trainer()
+trained.fit()
+model, tokenizer = trained.averaged_model(), trained.tokenizer
 translator = Translator(model, tokenizer)
 n_layers, n_heads = model.config.n_decoder_layers, model.config.n_heads
 heads = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
@@ -72,7 +67,7 @@ def by_ending(silenced: list[tuple[int, int]]) -> dict:
 source, target = (tokenizer.encode(number_words(shown, side)) + [tokenizer.eos_id] for side in ("en", "de"))
 maps = attention_maps(model, torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]))["cross"]
 weights = [[[round(w, 4) for w in row] for row in maps[layer][0, head].tolist()] for layer, head in heads]
-values = record({
+save_beside_the_notebooks("eight_heads", {
     "made_by": "python benchmarks/eight_heads.py", "number": shown, "asked": n_asked,
     "source": tokenizer.pieces(source), "target": tokenizer.pieces(target),
     "heads": [f"layer {layer + 1}, head {head}" for layer, head in heads], "weights": weights,
@@ -81,6 +76,3 @@ values = record({
     "by_ending": {"none": by_ending([]), "layer 1, head 1": by_ending([(0, 1)])},
     "all_but_one": [count([other for other in heads if other != one]) for one in heads],
 })
-lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
-(root / "nbs" / "eight_heads.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-print("wrote nbs/eight_heads.json")

@@ -11,23 +11,20 @@ what the model writes, while it learns.
 """
 import json
 import sys
-from datetime import date
-from importlib.metadata import version
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from common import machine, root
+from common import root
 from matplotlib.axes import Axes
+from page_one import held_out, new_trainer, save_beside_the_notebooks, train_numbers
 from PIL import Image
 
-from transformer_nbdev.tools.corpora import number_pairs, number_split, number_words
+from transformer_nbdev.tools.corpora import number_words
 from transformer_nbdev.tools.drawing import house_style
-from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.training import Trainer
 from transformer_nbdev.transformer import attention_maps
 from transformer_nbdev.translator import Translator
-
-path = root / "nbs" / "first_look.json"
 
 
 def draw_lines(ax: Axes, source: list[str], target: list[str], weights: list, read: list[int]) -> None:
@@ -62,7 +59,8 @@ def draw_film(source: list[str], target: list[str], moments: list[tuple[int, lis
         figure = plt.figure(figsize=(7.2, 3.2), dpi=100, layout="none")
         ax = figure.add_axes((0, 0.12, 1, 0.88))  # the same place in every frame
         draw_lines(ax, source, target, weights, read)
-        caption = f"after {updates} updates it writes: {written[:46] or '(nothing)'}"
+        written = written if len(written) < 44 else f"{written[:40]}…"
+        caption = f"after {updates} updates it writes: {written or '(nothing)'}"
         figure.text(0.5, 0.04, caption, ha="center", color="0.3", fontsize=12)
         figure.canvas.draw()
         picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
@@ -73,9 +71,7 @@ def draw_film(source: list[str], target: list[str], moments: list[tuple[int, lis
 
 
 shown, looked_at, beyond = (6_089, 58_074, 47_096), 58_074, 234_567
-train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 assert set(shown) <= set(held_out) and not set(train_numbers) & set(held_out)
-config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98)
 moments: list[tuple[int, torch.Tensor, str]] = []  # updates, cross-attention (layers, heads, target, source), greedy
 
 
@@ -88,9 +84,8 @@ def film(trainer: Trainer) -> None:
         moments.append((trainer.step, maps, now.translate([number], beam_size=1)[0]))
 
 
-trainer = Trainer.from_pairs(number_pairs(train_numbers), config, preset="tiny", vocab_size=400, dropout=0.0,
-                             callbacks=[film] if "--film" in sys.argv else [])
-tokenizer = trainer.tokenizer
+trained = new_trainer(callbacks=[film] if "--film" in sys.argv else [])
+tokenizer = trained.tokenizer
 
 
 def sides(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -99,8 +94,8 @@ def sides(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]), torch.tensor([target])
 
 
-trainer.fit()
-model = trainer.averaged_model()
+trained.fit()
+model = trained.averaged_model()
 translator = Translator(model, tokenizer)
 
 
@@ -169,10 +164,9 @@ if "--film" in sys.argv:
     draw_film(*pieces, [(updates, maps[layer, head].tolist(), written) for updates, maps, written in moments])
     print(f"wrote nbs/first_look.gif: {exact:.2%} exact, layer {layer + 1}, head {head + 1}, {len(moments)} moments")
     sys.exit()
-record = {
-    "made_by": "python benchmarks/first_look.py", "date": str(date.today()), "machine": machine(),
-    "versions": {name: version(name) for name in ("torch", "tokenizers", "num2words")},
-    "training": {"numbers": len(train_numbers), "updates": config.steps,
+save_beside_the_notebooks("first_look", {
+    "made_by": "python benchmarks/first_look.py",
+    "training": {"numbers": len(train_numbers), "updates": trained.config.steps,
                  "parameters": sum(p.numel() for p in model.parameters()), "d_model": model.config.d_model,
                  "layers": model.config.n_encoder_layers, "heads": model.config.n_heads},
     "unseen": len(held_out), "exact": exact,
@@ -182,7 +176,5 @@ record = {
     "bets": bets(looked_at), "bets_beyond": bets(beyond),
     "heads": rounded(heads, 3), "layer": layer + 1, "head": head + 1, **inside(looked_at, layer, head),
     "vocabulary": tokenizer.pieces(range(tokenizer.vocab_size)),
-}
-lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items()]
-path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-print(f"wrote {path.relative_to(root)}: {exact:.2%} of {len(held_out):,} exact; heads {rounded(heads, 3)}")
+})
+print(f"{exact:.2%} of {len(held_out):,} exact; heads {rounded(heads, 3)}")

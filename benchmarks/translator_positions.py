@@ -2,7 +2,7 @@
 
     python benchmarks/translator_positions.py [--seeds 3]
 
-Trains the translator of 00_foundations (the settings of first_look.py, under a minute per start on two cores) and lets
+Trains the translator of 00_foundations (page_one.py, under a minute per start on two cores) and lets
 it translate 300 numbers that training never showed: with its positions; without any; without the English positions that
 it reads; without the German positions that it writes; and with all of them again. For each start,
 `nbs/translator_positions.json` counts the answers that are right, those that are the word for another number below
@@ -10,18 +10,15 @@ it reads; without the German positions that it writes; and with all of them agai
 for five numbers.
 """
 import argparse
-import json
 import re
 
-from common import record, root
+from page_one import held_out, new_trainer, save_beside_the_notebooks
 from torch import Tensor, nn
 
-from transformer_nbdev.tools.corpora import number_pairs, number_split, number_words
-from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.tools.corpora import number_words
 from transformer_nbdev.transformer import Transformer
 from transformer_nbdev.translator import Translator
 
-train_numbers, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
 asked, shown = held_out[:300], (58_074, 47_096, 34_036, 6_089, 5_406)
 ways = {"with its positions": "", "without any positions": "English German", "without the English positions": "English",
         "without the German positions": "German", "with its positions again": ""}
@@ -36,11 +33,9 @@ class NoPositions(nn.Module):
 
 
 def train(seed: int) -> Translator:
-    config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98, seed=seed)
-    trainer = Trainer.from_pairs(number_pairs(train_numbers), config, preset="tiny", vocab_size=400, dropout=0.0,
-                                 quiet=True)
-    trainer.fit()
-    return Translator(trainer.averaged_model(), trainer.tokenizer)
+    one = new_trainer(seed)
+    one.fit()
+    return Translator(one.averaged_model(), one.tokenizer)
 
 
 def take_away(model: Transformer, positions: nn.Module, sides: str) -> None:
@@ -74,14 +69,10 @@ def main() -> None:
             if seed == 0:
                 answers[way] = translator.translate([number_words(n, "en") for n in shown], beam_size=1)
             print(seed, way, found[way][-1], flush=True)
-    result = record({
+    save_beside_the_notebooks("translator_positions", {
         "command": f"python benchmarks/translator_positions.py --seeds {args.seeds}", "asked": len(asked),
         "found": found, "numbers": shown, "right": [number_words(n, "de") for n in shown], "answers": answers,
     })
-    lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in result.items()]
-    path = root / "nbs" / "translator_positions.json"
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    print(f"wrote {path.relative_to(root)}")
 
 
 if __name__ == "__main__":

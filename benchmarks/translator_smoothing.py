@@ -2,7 +2,7 @@
 
     python benchmarks/translator_smoothing.py [--seeds 1]
 
-Trains the translator of 00_foundations (the settings of first_look.py, about a minute per training on two cores) three
+Trains the translator of 00_foundations (page_one.py, about a minute per training on two cores) three
 times from each start: as it is, without label smoothing, and with separate matrices instead of a tied one. Then each
 reads 500 numbers that training did not show, together with their correct translations, and predicts every next piece.
 `nbs/translator_smoothing.json` holds, for each, one value per start: how many numbers have every piece right (greedy
@@ -10,15 +10,14 @@ search would write these without a mistake), the accuracy, mean confidence and l
 of the first start the probabilities of the right pieces, as a histogram and for one number.
 """
 import argparse
-import json
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import record, root
+from page_one import held_out, new_trainer, save_beside_the_notebooks
 
-from transformer_nbdev.tools.corpora import number_pairs, number_split
-from transformer_nbdev.training import Trainer, TrainingConfig
+from transformer_nbdev.tools.corpora import number_pairs
+from transformer_nbdev.training import Trainer
 from transformer_nbdev.transformer import count_parameters
 
 ways = {"as on page one": (0.1, True), "without smoothing": (0.0, True), "separate matrices": (0.1, False)}
@@ -26,20 +25,10 @@ edges = np.linspace(0, 1, 201)
 shown = 58_074
 
 
-def train(smoothing: float, tied: bool, seed: int) -> Trainer:
-    numbers, _ = number_split(100_000, n_train=12_000, n_held_out=2_000)
-    config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98, seed=seed,
-                            label_smoothing=smoothing)
-    trainer = Trainer.from_pairs(number_pairs(numbers), config, preset="tiny", vocab_size=400, dropout=0.0,
-                                 quiet=True, tie_embeddings=tied)
-    trainer.fit()
-    return trainer
-
-
 @torch.no_grad()
-def predictions(trainer: Trainer, numbers: list[int]) -> list[tuple[list[str], torch.Tensor, torch.Tensor]]:
+def predictions(trained: Trainer, numbers: list[int]) -> list[tuple[list[str], torch.Tensor, torch.Tensor]]:
     "For each number the pieces of its translation, with the end, their ids, and the log-probabilities `(T, V)`."
-    model, tokenizer, found = trainer.averaged_model().eval(), trainer.tokenizer, []
+    model, tokenizer, found = trained.averaged_model().eval(), trained.tokenizer, []
     for english, german in number_pairs(numbers):
         src, tgt = ([*tokenizer.encode(text), tokenizer.eos_id] for text in (english, german))
         read = [model.config.bos_id, *tgt[:-1]]
@@ -52,18 +41,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=1)
     args = parser.parse_args()
-    held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)[1][:500]
+    asked = held_out[:500]
     found: dict[str, dict] = {way: {} for way in ways}
     for seed in range(args.seeds):
         for way, (smoothing, tied) in ways.items():
-            trainer = train(smoothing, tied, seed)
-            outputs = predictions(trainer, held_out)
+            trained = new_trainer(seed, smoothing, tie_embeddings=tied)
+            trained.fit()
+            outputs = predictions(trained, asked)
             log_p, ids = torch.cat([out[2] for out in outputs]), torch.cat([out[1] for out in outputs])
             best, guess = log_p.max(-1)
             values = {
                 "right": sum(bool((out[2].argmax(-1) == out[1]).all()) for out in outputs),
                 "accuracy": (guess == ids).float().mean(), "confidence": best.exp().mean(),
-                "loss": F.nll_loss(log_p, ids), "parameters": count_parameters(trainer.averaged_model()),
+                "loss": F.nll_loss(log_p, ids), "parameters": count_parameters(trained.averaged_model()),
             }
             for name, value in values.items():
                 found[way].setdefault(name, []).append(round(float(value), 4))
@@ -71,20 +61,16 @@ def main() -> None:
                 right = log_p.gather(-1, ids[:, None])[:, 0].exp()
                 found[way]["histogram"] = np.histogram(right, edges)[0].tolist()
                 found[way]["median"] = round(float(right.median()), 4)
-                pieces, its_ids, its_log_p = predictions(trainer, [shown])[0]
+                pieces, its_ids, its_log_p = predictions(trained, [shown])[0]
                 probabilities = its_log_p.gather(-1, its_ids[:, None])[:, 0].exp()
                 found[way]["example"] = [[a, round(p, 4)] for a, p in zip(pieces, probabilities.tolist())]
                 vocab_size = log_p.shape[-1]
             print(seed, way, {name: found[way][name][-1] for name in values},
                   flush=True)
-    result = record({
-        "command": f"python benchmarks/translator_smoothing.py --seeds {args.seeds}", "asked": len(held_out),
+    save_beside_the_notebooks("translator_smoothing", {
+        "command": f"python benchmarks/translator_smoothing.py --seeds {args.seeds}", "asked": len(asked),
         "vocabulary": vocab_size, "number": shown, "ways": found,
     })
-    lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in result.items()]
-    path = root / "nbs" / "translator_smoothing.json"
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    print(f"wrote {path.relative_to(root)}")
 
 
 if __name__ == "__main__":

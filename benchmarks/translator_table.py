@@ -2,20 +2,16 @@
 
     python benchmarks/translator_table.py [--seeds 3]
 
-Trains the translator of 00_foundations (the settings of first_look.py, under a minute per start on two cores) from
+Trains the translator of 00_foundations (page_one.py, under a minute per start on two cores) from
 several starts, each time twice: with one table for source, target and output, as in the paper, and with a table for
 each. For every table, `nbs/translator_table.json` holds how many number words have one of their own kind as nearest
 row, by cosine, among all rows; for the first shared table also the nearest rows and the cosines between number words.
 """
 import argparse
-import json
 
 import torch.nn.functional as F
-from common import record, root
+from page_one import new_trainer, save_beside_the_notebooks
 from torch import Tensor
-
-from transformer_nbdev.tools.corpora import number_pairs, number_split
-from transformer_nbdev.training import Trainer, TrainingConfig
 
 kinds = {
     "German units": "ein zwei drei vier fünf sechs sieben acht neun".split(),
@@ -30,12 +26,9 @@ for kind in ("English units", "English tens"):
 
 def train(seed: int, shared: bool) -> tuple[dict[str, Tensor], list[str]]:
     "The tables of one trained translator, and its vocabulary."
-    numbers, _ = number_split(100_000, n_train=12_000, n_held_out=2_000)
-    config = TrainingConfig(steps=450, batch_tokens=600, lr=3e-3, warmup=60, ema=0.98, seed=seed)
-    trainer = Trainer.from_pairs(number_pairs(numbers), config, preset="tiny", vocab_size=400, dropout=0.0,
-                                 quiet=True, tie_embeddings=shared)
-    trainer.fit()
-    model, tokenizer = trainer.averaged_model(), trainer.tokenizer
+    one = new_trainer(seed, tie_embeddings=shared)
+    one.fit()
+    model, tokenizer = one.averaged_model(), one.tokenizer
     tables = {"shared": model.embedding.weight}
     if not shared:
         tables = {"source": model.embedding.weight, "target": model.target_embedding.weight,
@@ -78,15 +71,11 @@ def main() -> None:
     words = sum(kinds.values(), [])
     ids = [vocabulary.index(word) for word in words]
     cosines = [[round(c, 2) for c in row] for row in cosines_of(first)[ids][:, ids].tolist()]
-    result = record({
+    save_beside_the_notebooks("translator_table", {
         "command": f"python benchmarks/translator_table.py --seeds {args.seeds}", "rows": len(vocabulary),
         "kinds": kinds, "own_kind": found, "cosines": cosines,
         "nearest": {word: nearest(first, vocabulary, word, 4) for word in words},
     })
-    lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in result.items()]
-    path = root / "nbs" / "translator_table.json"
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    print(f"wrote {path.relative_to(root)}")
 
 
 if __name__ == "__main__":
