@@ -55,7 +55,7 @@ def by_itself(notebook: dict, one) -> dict:
     drawn = [draws(one, 0.5, sources), draws(one, 1.0, sources), draws(one, 1.0, sources, top_p=0.9)]
     ids, values = notebook["opinions"](one, sources)
     is_right = [a == b for a, b in zip(notebook["decoded"](ids), notebook["right"])]
-    sure = [values[what] for what in ("log P", "mean a piece")]
+    sure = [values[what] for what in ("log P", "mean per piece")]
     right = notebook["torch"].tensor(is_right)
     return {
         "drawn": [notebook["share_right"](ids) for ids in drawn],
