@@ -50,12 +50,12 @@ def _learn_vocabulary(
 
 # %% ../nbs/10_data.ipynb #8d17d142
 def _check_tokenizer(values: dict, path: Path) -> None:
-    "Raise ValueError unless `Tokenizer` wrote the file: with any other, the library might cut, pad or abort."
+    "Raise ValueError unless `Tokenizer` wrote the file: with others, the library might cut, pad or abort."
     kinds = {"normalizer": "NFC", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel", "model": "BPE"}
     for name in ("truncation", "padding", *kinds):
         part = values.get(name)
         if (part.get("type") if isinstance(part, dict) and name in kinds else part) != kinds.get(name):
-            raise ValueError(f"{path} is no tokenizer of this package: its {name} is {part!r:.80}")
+            raise ValueError(f"{path} is not a tokenizer of this package: its {name} is {part!r:.80}")
     vocabulary = values["model"].get("vocab")
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else [None]
     if not all(isinstance(i, int) for i in ids) or set(ids) != set(range(len(ids))):
@@ -343,7 +343,7 @@ class TokenBatches:
         if (planned := state.get("batches", len(self.plan))) != len(self.plan):
             raise ValueError(
                 f"the position was saved in an epoch of {planned} batches, this one has "
-                f"{len(self.plan)}; use the same data and the same tokens a batch as before"
+                f"{len(self.plan)}; use the same data and the same batch_tokens as before"
             )
 
     def real_share(self) -> float:
