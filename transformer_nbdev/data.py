@@ -50,12 +50,12 @@ def _learn_vocabulary(
 
 # %% ../nbs/10_data.ipynb #8d17d142
 def _check_tokenizer(values: dict, path: Path) -> None:
-    "Raise ValueError unless `Tokenizer` wrote the file: with any other, the library might cut, pad or abort."
+    "Raise ValueError unless `Tokenizer` wrote the file: with others, the library might cut, pad or abort."
     kinds = {"normalizer": "NFC", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel", "model": "BPE"}
     for name in ("truncation", "padding", *kinds):
         part = values.get(name)
         if (part.get("type") if isinstance(part, dict) and name in kinds else part) != kinds.get(name):
-            raise ValueError(f"{path} is no tokenizer of this package: its {name} is {part!r:.80}")
+            raise ValueError(f"{path} is not a tokenizer of this package: its {name} is {part!r:.80}")
     vocabulary = values["model"].get("vocab")
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else [None]
     if not all(isinstance(i, int) for i in ids) or set(ids) != set(range(len(ids))):
@@ -212,10 +212,10 @@ def encode_pairs(
 def pool_by_length(
     src_lengths: np.ndarray, tgt_lengths: np.ndarray, batch_tokens: int, multiple: int = 1
 ) -> list[np.ndarray]:
-    """Group rows into batches of similar length, each of at most `batch_tokens` positions per side.
+    """Group rows into batches of similar length, each of at most `batch_tokens` slots per side.
 
-    The rows are sorted by the longer side, then by the difference between the sides, alternately up
-    and down, and then cut. Both arrays have the shape `(number of pairs,)`.
+    A slot holds a token or padding. The rows are sorted by the longer side, then by the difference between
+    the sides, alternately up and down, and then cut. Both arrays have the shape `(number of pairs,)`.
     """
     src, tgt = _round_up(src_lengths, multiple), _round_up(tgt_lengths, multiple)
     longer, difference = np.maximum(src, tgt), src - tgt
@@ -240,7 +240,7 @@ class Batch:
     def share(self, rank: int, world: int, pad_id: int = 0) -> "Batch":
         """Return the rows for process `rank` of `world`; `n_tokens` still counts the whole batch.
 
-        A process left without a row gets one whose target is all padding, which adds no loss.
+        A process for which no row is left gets one whose target is all padding, which adds no loss.
         """
         if world == 1:
             return self
@@ -256,10 +256,10 @@ class Batch:
 
 # %% ../nbs/10_data.ipynb #db47103e
 class TokenBatches:
-    """Endless batches of similar length, at most `batch_tokens` positions per side, in random order.
+    """Make endless batches of similar length, at most `batch_tokens` slots per side, in random order.
 
-    The order depends only on `seed` and the epoch; `state_dict` returns the exact position in it, and
-    `load_state_dict` goes back there. Lengths are rounded up to a multiple of `multiple`.
+    A slot holds a token or padding. The order depends only on `seed` and the epoch; `state_dict` returns the
+    exact position in it, and `load_state_dict` goes back there. Widths are multiples of `multiple`.
     """
 
     def __init__(
@@ -343,12 +343,12 @@ class TokenBatches:
         if (planned := state.get("batches", len(self.plan))) != len(self.plan):
             raise ValueError(
                 f"the position was saved in an epoch of {planned} batches, this one has "
-                f"{len(self.plan)}; use the same data and the same tokens a batch as before"
+                f"{len(self.plan)}; use the same data and the same batch_tokens as before"
             )
 
     def real_share(self) -> float:
-        "Return the fraction of this epoch's positions that hold real tokens, over both sides."
+        "Return the share of real tokens among all slots of this epoch, over both sides."
         sides = [s.lengths for s in (self.source, self.target)]
         widths = ((r, _round_up(n[r].max(), self.multiple)) for r in self.plan for n in sides)
-        positions = sum(len(rows) * width for rows, width in widths)
-        return float(sum(n.sum() for n in sides) / positions)
+        slots = sum(len(rows) * width for rows, width in widths)
+        return float(sum(n.sum() for n in sides) / slots)
