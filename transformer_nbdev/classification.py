@@ -26,9 +26,9 @@ def mean_pooling(x: Tensor, mask: Tensor) -> Tensor:
 
 # %% ../nbs/14_classification.ipynb #59e44b4f
 class TransformerClassifier(nn.Module):
-    """An encoder (Vaswani et al. 2017, §3.1) with a linear layer on one vector per sequence.
+    """Classify sequences with an encoder (Vaswani et al. 2017, §3.1) and a linear layer on one vector per sequence.
 
-    `pooling` is "mean", over the real tokens, or "cls": a learned vector put before the sequence
+    `pooling` is "mean", over the real tokens, or "cls": a learned vector in front of the sequence
     (Devlin et al. 2019), which takes one of the `max_len` positions.
     """
 

@@ -1,28 +1,50 @@
 """Four poolings and a CLS of two layers with whole boxes held out, two of them also on the random split: shares right.
 
-`votes`: how many of the start's four models say praise, for each strange review; `edited`: right where the answer must
-turn, and must stay, by model; `silenced`: for the CLS of two layers, by role, what `silence` returns; `other`: right on
-three clauses and on two that were moved, by model. The models are those of `makers`, with the CLS of two layers.
+`edited`: right where the answer must turn, and must stay, by model; `silenced`: for the CLS of two layers, by role,
+what `silence` returns. The models are those of `ways`, with the CLS of two layers.
+
+`lifted`, measured once, over five translators: `even, …`: is a number even, by 30, 100, 300 and 1,000 labels, with the
+translator's encoder frozen or trained further, with a random frozen encoder, and trained from scratch; the others: a
+frozen encoder with 100 labels, by question, encoder and pooling.
 """
 before = "ae4f4cd4"
+translators = 5  # about a minute each
 
 
 def run(notebook: dict, seed: int) -> dict:
-    start, makers, config, deep = (notebook[name] for name in ("start", "makers", "config", "deep"))
-    accuracy, tensors, blind = notebook["accuracy"], notebook["tensors"], notebook["BlindAtFirst"]
+    start, config, deep = (notebook[name] for name in ("start", "config", "deep"))
+    accuracy, tensors = notebook["accuracy"], notebook["tensors"]
     results, models = {}, {}
-    for name, make in makers.items():
-        models[name], _, results[name] = start(make, config, seed)
-    for name in ("mean", "cls"):
-        _, _, results[f"{name}, random split"] = start(makers[name], config, seed, notebook["at_random"])
-    models["cls"], _, results["cls, 2 layers"] = start(makers["cls"], deep, seed)
-    for who in ("words", "CLS"):
-        _, _, results[f"blind {who}"] = start(lambda c, who=who: blind(c, who), deep, seed)
+    for way in notebook["ways"]:
+        models[way], _, results[way] = start(way, config, seed)
+    for way in ("mean", "cls"):
+        _, _, results[f"{way}, random split"] = start(way, config, seed, notebook["at_random"])
+    models["cls"], _, results["cls, 2 layers"] = start("cls", deep, seed)
     results = {name: round(share, 4) for name, share in results.items()}
-    results["votes"] = notebook["votes"](models.values())
     edited = [tensors(notebook[name]) for name in ("must_turn", "must_stay")]
     results["edited"] = [[round(accuracy(one, *data), 4) for data in edited] for one in models.values()]
-    others = notebook["others"].values()
-    results["other"] = [[round(accuracy(one, *data), 4) for data in others] for one in models.values()]
     results["silenced"] = [[round(x, 3) for x in row] for row in notebook["silence"](models["cls"])]
+    if seed == 0:
+        results["lifted"] = {}
+        for number in range(translators):
+            for name, share in lifted(notebook, number).items():
+                results["lifted"].setdefault(name, []).append(share)
+    return results
+
+
+def lifted(notebook: dict, seed: int) -> dict:
+    "The encoder of one translator, frozen and trained further, against random weights."
+    translator = notebook["trained_translator"](seed)
+    head, whole, sizes = notebook["head_result"], notebook["whole_result"], notebook["sizes"]
+    even, thousands, attention = (notebook[name] for name in ("is_even", "thousands_are_even", "AttentionPooling"))
+    results = {}
+    for name, measure, begin in (("frozen", head, "lifted"), ("random", head, "random"),
+                                 ("scratch", whole, "random"), ("tuned", whole, "lifted")):
+        results[f"even, {name}"] = [round(measure(translator, even, n, seed, begin), 4) for n in sizes]
+    for begin in ("lifted", "random"):
+        results[f"thousands, {begin}, mean"] = round(head(translator, thousands, 100, seed, begin), 4)
+        for name, question in (("even", even), ("thousands", thousands)):
+            share = head(translator, question, 100, seed, begin, attention(64))
+            results[f"{name}, {begin}, attention"] = round(share, 4)
+    results["thousands, scratch"] = round(whole(translator, thousands, 100, seed, "random"), 4)
     return results
