@@ -3,8 +3,6 @@
 The notebooks become pages as they are stored; nothing is executed. The search reads an index of their sections, and the
 glass translator gets a model, which is trained once. With `--book` Chromium prints all chapters as one PDF.
 """
-import gzip
-import hashlib
 import json
 import os
 import re
@@ -218,23 +216,13 @@ def add_search(packages: Path) -> None:
 
 
 def add_glass(packages: Path) -> None:
-    "The glass translator: its files, what it takes from npm, and its model."
-    maker, made, place = docs / "glass" / "make_model.py", build / "model", site / "glass"
-    stamp = hashlib.sha256(maker.read_bytes()).hexdigest()
-    if not (made / "stamp").exists() or (made / "stamp").read_text() != stamp:
-        print("training the model of the glass translator: about three minutes, once", flush=True)
-        subprocess.run([sys.executable, str(maker), str(made)], cwd=root, check=True)
-        (made / "stamp").write_text(stamp)
-    shutil.copytree(docs / "glass", place, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    for name in ("model.onnx.gz", "model.json"):
-        shutil.copy(made / name, place)
-    vendor, runtime = place / "vendor", packages / "onnxruntime-web" / "dist"
-    vendor.mkdir()
-    shutil.copy(packages / "htm" / "preact" / "standalone.module.js", vendor / "preact.js")
-    for name in ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs"):
-        shutil.copy(runtime / name, vendor)
-    wasm = (runtime / "ort-wasm-simd-threaded.wasm").read_bytes()
-    (vendor / "ort.wasm.gz").write_bytes(gzip.compress(wasm, mtime=0))
+    "The glass translator: its files, its model, and the one library that it takes from npm."
+    place = site / "glass"
+    shutil.copytree(docs / "glass", place, ignore=shutil.ignore_patterns("*.py", "__pycache__", "model"))
+    for name in ("weights.bin.gz", "model.json"):
+        shutil.copy(docs / "glass" / "model" / name, place)
+    (place / "vendor").mkdir()
+    shutil.copy(packages / "htm" / "preact" / "standalone.module.js", place / "vendor" / "preact.js")
 
 
 def main() -> None:

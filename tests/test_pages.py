@@ -41,7 +41,7 @@ def test_every_page_link_and_question(site):
 
 
 def test_the_glass_translator_is_the_one_of_python(site):
-    look("check_glass.mjs", site, docs / "_build" / "model" / "checks.json")
+    look("check_glass.mjs", site, docs / "glass" / "model" / "checks.json")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 // The page: loads the model, keeps what the reader has chosen, translates anew when it changes.
 import { html, render, useEffect, useState } from "./vendor/preact.js";
-import { Model } from "./model.js";
+import { Model, kinds } from "./model.js";
 import { value } from "./numbers.js";
 import { read, write } from "./state.js";
 import { Ask, Beam, Bridge, Heads, Lens, Replay, Tasks, Whole } from "./view.js";
@@ -11,7 +11,7 @@ function clearest(look, { layers, heads }) {
   let best = ["", -1];
   for (let layer = 0; layer < layers; layer++) {
     for (let head = 0; head < heads; head++) {
-      const rows = look.cross_weights.at(layer, 0, head).rows().slice(0, -1).map((row) => row.data.subarray(words, end));
+      const rows = look.head("cross", layer, head).weights.slice(0, -1).map((row) => row.subarray(words, end));
       const seen = rows.map((row) => Math.max(...row)), places = new Set(rows.map((row, i) => row.indexOf(seen[i])));
       const clear = seen.reduce((a, b) => a + b, 0) * places.size;
       if (clear > best[1]) best = [`cross-${layer}-${head}`, clear];
@@ -32,21 +32,21 @@ function App({ model }) {
     return () => removeEventListener("hashchange", follow);
   }, []);
   useEffect(() => {
-    let current = true;
-    (async () => {
+    try {
       const gates = model.allHeads(model.about);
       for (const name of state.mute.split(",").filter(Boolean)) {
         const [kind, layer, head] = name.split("-");
-        gates[model.gate(kind, Number(layer), Number(head))] = 0;
+        gates[kinds.indexOf(kind)][layer][head] = 0;
       }
       const src = model.source(state.q, state.to);
       if (src.length > 60) throw new Error("That is too long for a model that has only seen numbers.");
-      const whole = await model.look(src, await model.greedy(src));
-      const found = state.mute ? await model.look(src, await model.greedy(src, gates), gates) : whole;
-      if (current) setLook({ ...found, src, gates, number: value(state.q), wholeText: model.tokenizer.decode(whole.ids), map: clearest(whole, model.about) });
-      if (current) setError("");
-    })().catch((problem) => current && setError(problem.message));
-    return () => { current = false; };
+      const whole = model.look(src, model.greedy(src)), found = state.mute ? model.look(src, model.greedy(src, gates), gates) : whole;
+      const p = model.probabilities(src, found.ids, gates);
+      setLook({ ...found, src, gates, p, number: value(state.q), wholeText: model.tokenizer.decode(whole.ids), map: clearest(whole, model.about) });
+      setError("");
+    } catch (problem) {
+      setError(problem.message);
+    }
   }, [state.q, state.to, state.mute]);
   const [drawn, setDrawn] = useState(false);  // all of it, so that nothing moves any more
   useEffect(() => document.getElementById(state.see)?.scrollIntoView(), [drawn, state.see]);
@@ -72,11 +72,12 @@ function App({ model }) {
 
 const app = document.getElementById("app");
 try {
-  const model = await Model.load();
+  const bar = app.querySelector("progress");
+  const model = await Model.load((share) => { bar.value = share; });
   window.glass = model;  // for the tests, and for the curious
   app.replaceChildren();
   render(html`<${App} model=${model} />`, app);
 } catch (problem) {
-  app.querySelector("[role=status]").textContent = `The translator could not be loaded (${problem.message}). Try another browser.`;
+  app.querySelector("[role=status]").textContent = `The translator could not be loaded (${problem.message}). Load the page again, or try another browser.`;
   throw problem;
 }

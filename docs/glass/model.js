@@ -1,59 +1,34 @@
-// The translator: a graph that gives every number on the way, and the searches that ask it.
+// The translator: its weights, the searches that ask it, and what it computed on the way.
 import { Tokenizer } from "./tokenizer.js";
 import { sentence } from "./numbers.js";
+import { Transformer, unpack } from "./transformer.js";
 
 export const eos = 2, bos = 1, longest = 32;
-const parts = ["queries", "keys", "values", "weights"];
 export const kinds = ["encoder", "decoder", "cross"];
 
-async function unpacked(url) {
+/** The bytes of a file, unpacked; `progress` is told the share that has come. */
+async function unpacked(url, bytes, progress) {
   const packed = await fetch(url);
   if (!packed.ok) throw new Error(`${url}: ${packed.status}`);
-  return new Response(packed.body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-}
-
-/** A tensor that is asked by its indices: at(layer, row, head) is what is left of it. */
-export class Tensor {
-  constructor(data, dims) {
-    this.data = data;
-    this.dims = dims;
-  }
-  at(...indices) {
-    let [data, dims] = [this.data, this.dims];
-    for (const i of indices) {
-      const size = data.length / dims[0];
-      data = data.subarray(i * size, (i + 1) * size);
-      dims = dims.slice(1);
-    }
-    return dims.length ? new Tensor(data, dims) : data[0];
-  }
-  rows() {
-    return Array.from({ length: this.dims[0] }, (_, i) => this.at(i));
-  }
+  let come = 0;
+  const counted = new TransformStream({ transform(chunk, out) { progress((come += chunk.length) / bytes); out.enqueue(chunk); } });
+  return new Response(packed.body.pipeThrough(counted).pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
 export class Model {
-  static async load(base = new URL(".", import.meta.url)) {
-    const at = (name) => new URL(name, base).href;
-    const [ort, wasm, graph, about] = await Promise.all([
-      import(at("vendor/ort.wasm.min.mjs")), unpacked(at("vendor/ort.wasm.gz")), unpacked(at("model.onnx.gz")),
-      fetch(at("model.json")).then((answer) => answer.json()),
-    ]);
-    Object.assign(ort.env.wasm, { numThreads: 1, wasmBinary: wasm, wasmPaths: { mjs: at("vendor/ort-wasm-simd-threaded.mjs") } });
-    return new Model(ort, await ort.InferenceSession.create(new Uint8Array(graph)), about);
+  static async load(progress = () => {}, base = new URL(".", import.meta.url)) {
+    const about = await fetch(new URL("model.json", base)).then((answer) => answer.json());
+    const buffer = await unpacked(new URL("weights.bin.gz", base), about.bytes, progress);
+    return new Model(new Transformer(unpack(buffer, about.shapes), about), about);
   }
 
-  constructor(ort, session, about) {
-    Object.assign(this, { ort, session, about, tokenizer: new Tokenizer(about), gates: this.allHeads(about) });
-    this.queue = Promise.resolve();
+  constructor(transformer, about) {
+    Object.assign(this, { transformer, about, tokenizer: new Tokenizer(about), gates: this.allHeads(about) });
   }
 
+  /** A factor for each head, by kind, layer and head: 1 lets it speak, 0 silences it. */
   allHeads({ layers, heads }) {
-    return new Float32Array(3 * layers * heads).fill(1);
-  }
-
-  gate(kind, layer, head) {
-    return (kinds.indexOf(kind) * this.about.layers + layer) * this.about.heads + head;
+    return kinds.map(() => Array.from({ length: layers }, () => Array(heads).fill(1)));
   }
 
   /** What the encoder reads of a text: its ids, tag in front, end behind. */
@@ -61,62 +36,76 @@ export class Model {
     return [...this.tokenizer.encode(`>>${to}<< ${sentence(text)}`), eos];
   }
 
-  /** Run the graph: `src` ids, `rows` of what the decoder has read, all of one length. Only `wanted` outputs come back. */
-  async run(src, rows, wanted = this.session.outputNames, gates = this.gates) {
-    const ids = (table) => new this.ort.Tensor("int64", BigInt64Array.from(table.flat(), BigInt), [table.length, table[0].length]);
-    const feeds = {
-      src: ids(rows.map(() => src)), tgt: ids(rows),
-      gates: new this.ort.Tensor("float32", gates, [3, this.about.layers, this.about.heads]),
-    };
-    const found = await (this.queue = this.queue.catch(() => {}).then(() => this.session.run(feeds, wanted)));
-    return Object.fromEntries(Object.entries(found).map(([name, { data, dims }]) => [name, new Tensor(data, dims)]));
-  }
-
-  /** log P of the next token for each row. */
-  async next(src, rows, gates) {
-    const { logits } = await this.run(src, rows, ["logits"], gates);
-    const last = logits.at(logits.dims[0] - 1);
-    return last.rows().map((row) => logSoftmax(row.at(row.dims[0] - 1).data));
+  /** One token further: the new state, and log P of each next token. */
+  next(state, token) {
+    const { state: after, stages } = this.transformer.step(state, token);
+    return { state: after, logP: logSoftmax(this.transformer.logits(stages.at(-1))) };
   }
 
   /** The most probable token, again and again. Returns ids, the end included if it came. */
-  async greedy(src, gates) {
+  greedy(src, gates = this.gates) {
     const ids = [];
+    let state = this.transformer.start(src, gates), logP;
     while (ids.length < longest && ids.at(-1) !== eos) {
-      const [logP] = await this.next(src, [[bos, ...ids]], gates);
+      ({ state, logP } = this.next(state, ids.at(-1) ?? bos));
       ids.push(argmax(logP));
     }
     return ids;
   }
 
-  /** Everything about one translation: an object of tensors, and the labels of both sides. */
-  async look(src, ids, gates) {
-    const read = [bos, ...ids.slice(0, -1)];
-    const out = await this.run(src, [read], undefined, gates);
+  /** How probable each piece of a translation is, given those before it. */
+  probabilities(src, ids, gates = this.gates) {
+    let state = this.transformer.start(src, gates), logP;
+    return [bos, ...ids.slice(0, -1)].map((token, t) => {
+      ({ state, logP } = this.next(state, token));
+      return Math.exp(logP[ids[t]]);
+    });
+  }
+
+  /** The same without one piece of the source, which becomes padding: what is written now, and how probable the old pieces are. */
+  cover(src, ids, place, gates = this.gates) {
+    const covered = src.map((id, i) => (i === place ? 0 : id));
+    return { text: this.tokenizer.decode(this.greedy(covered, gates)), probabilities: this.probabilities(covered, ids, gates) };
+  }
+
+  /** Everything about one translation: what a head computed, the logits after each sublayer, and the labels of both sides. */
+  look(src, ids, gates = this.gates) {
+    const read = [bos, ...ids.slice(0, -1)], start = this.transformer.start(src, gates), steps = [];
+    for (const token of read) steps.push(this.transformer.step(steps.at(-1)?.state ?? start, token));
     const label = (table) => table.map((id) => this.tokenizer.piece(id));
-    return { ...out, source: label(src), read: label(read), written: label(ids), ids };
+    const head = (kind, layer, h) => {
+      const of = (rows) => rows.map((row) => row[h]);
+      if (kind === "encoder") return Object.fromEntries(Object.entries(start.seen[layer]).map(([part, rows]) => [part, of(rows)]));
+      const [keys, values] = kind === "decoder" ? steps.at(-1).state.past[layer] : start.source[layer];
+      const seen = steps.map((step) => step.seen[layer][kind]);
+      const wide = (row) => Float32Array.from(keys, (_, i) => row[i] ?? 0);  // what comes later has no weight
+      return { queries: seen.map(({ query }) => query[h]), keys: of(keys), values: of(values), weights: seen.map(({ weights }) => wide(weights[h])) };
+    };
+    const logits = (stage, t) => this.transformer.logits(steps[t].stages[stage]);
+    return { head, logits, source: label(src), read: label(read), written: label(ids), ids };
   }
 
   /**
    * Beam search as in 12_inference, with all that it looked at: a tree of nodes
    * { id, parent, token, total, depth, fate }, fate "open", "over" (finished), "dropped", and the best id.
    */
-  async beam(src, k, alpha = 0.6, gates) {
-    const nodes = [{ id: 0, parent: -1, token: bos, total: 0, depth: 0, fate: "open" }];
+  beam(src, k, alpha = 0.6, gates = this.gates) {
+    const nodes = [{ id: 0, parent: -1, token: bos, total: 0, depth: 0, fate: "open", state: this.transformer.start(src, gates) }];
     const penalty = (length) => ((5 + length) / 6) ** alpha;
     const path = (node) => (node.parent < 0 ? [] : [...path(nodes[node.parent]), node.token]);
     let open = [nodes[0]], best = null, bestScore = -Infinity;
     for (let t = 0; t < longest && open.length; t++) {
-      const logP = await this.next(src, open.map((node) => [bos, ...path(node)]), gates);
-      const candidates = open.flatMap((node, i) => top(logP[i], 2 * k).map((token) => ({ node, token, total: node.total + logP[i][token] })))
-        .sort((a, b) => b.total - a.total).slice(0, 2 * k);
-      const grown = candidates.map(({ node, token, total }) => ({
-        id: 0, parent: node.id, token, total, depth: t + 1, fate: token === eos || t + 1 === longest ? "over" : "dropped",
+      const candidates = open.flatMap((node) => {
+        const { state, logP } = this.next(node.state, node.token);
+        return top(logP, 2 * k).map((token) => ({ node, state, token, total: node.total + logP[token] }));
+      }).sort((a, b) => b.total - a.total).slice(0, 2 * k);
+      const grown = candidates.map(({ node, state, token, total }) => ({
+        id: 0, parent: node.id, token, total, depth: t + 1, fate: token === eos || t + 1 === longest ? "over" : "dropped", state,
       }));
       for (const node of grown) node.id = nodes.push(node) - 1;
       for (const node of grown.slice(0, k).filter(({ fate }) => fate === "over")) {
-        const score = node.total / penalty(t + 1);
-        if (score > bestScore) [best, bestScore] = [node, score];
+        node.score = node.total / penalty(t + 1);
+        if (node.score > bestScore) [best, bestScore] = [node, node.score];
       }
       open = grown.filter(({ fate }) => fate === "dropped").slice(0, k);
       for (const node of open) node.fate = "open";

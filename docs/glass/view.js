@@ -4,6 +4,8 @@ import { kinds, logSoftmax, top } from "./model.js";
 import { sentence, spoken } from "./numbers.js";
 
 const titles = { encoder: "The English reads itself", decoder: "The writing reads itself", cross: "The writing reads the English" };
+const terms = { encoder: ["self-attention", "05_encoder"], decoder: ["masked self-attention", "06_decoder"], cross: ["cross-attention", "06_decoder"] };
+const Term = ({ name, page }) => html`<a class="term" href="../${page}.html">${name} <span aria-hidden="true">→</span> chapter ${page.slice(0, 2)}</a>`;
 const shown = (piece) => piece.replace(/^ /, "␣").replace("<eos>", "end").replace("<bos>", "begin");
 const percent = (p) => (p >= 0.995 ? "100" : p >= 0.0995 ? (100 * p).toFixed(0) : (100 * p).toFixed(1));
 const cut = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
@@ -11,10 +13,9 @@ const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** "cross-1-0" → its parts, with the maps and labels that belong to it. */
 function chosen(look, name) {
-  const [kind, layer, head] = (name || look.map).split("-");
-  const at = (part) => look[`${kind}_${part}`].at(Number(layer), 0, Number(head));
+  const [kind, layer, head] = (name || look.map).split("-"), found = look.head(kind, Number(layer), Number(head));
   const rows = kind === "encoder" ? look.source : look.written, columns = kind === "decoder" ? look.read : look.source;
-  return { kind, layer: Number(layer), head: Number(head), at, rows, columns, weights: at("weights").rows().map((row) => row.data) };
+  return { kind, layer: Number(layer), head: Number(head), rows, columns, ...found };
 }
 
 export function Ask({ model, state, change, look, error }) {
@@ -25,7 +26,7 @@ export function Ask({ model, state, change, look, error }) {
   return html`
     <header>
       <h1>The glass translator</h1>
-      <p class="lead">A small Transformer writes numbers in German or Korean, and shows all that it computes. Type one, in digits or in English words.</p>
+      <p class="lead">A small Transformer translates numbers into German or Korean, and shows everything it computes. Type a number, in digits or in English words.</p>
       <form class="ask" onSubmit=${(event) => { event.preventDefault(); go(text); }}>
         <label class="hidden" for="q">A number</label>
         <input id="q" value=${text} onInput=${(event) => setText(event.target.value)} autocomplete="off" maxlength="120" />
@@ -40,43 +41,89 @@ export function Ask({ model, state, change, look, error }) {
     </header>`;
 }
 
-/** The English on the left, the translation on the right, the weights of one head between them. */
-export function Bridge({ model, state, change, look }) {
-  const [done, setDone] = useState(look.written.length);
+/** What happens if each word of the source is covered in turn, found one after the other while the page stays alive. */
+function useCovers(model, look) {
+  const [covers, setCovers] = useState([]);
   useEffect(() => {
-    if (calm()) return setDone(look.written.length);
+    let current = true;
+    setCovers([]);
+    (async () => {
+      const found = [];
+      for (let place = 0; place < look.source.length - 1; place++) {
+        await new Promise((rest) => setTimeout(rest));
+        if (!current) return;
+        found.push(model.cover(look.src, look.ids, place, look.gates));
+      }
+      setCovers(found);
+    })();
+    return () => { current = false; };
+  }, [look]);
+  return covers;
+}
+
+/** The English on the left, the translation on the right, and between them what each piece needs, or where one head looks. */
+export function Bridge({ model, state, change, look }) {
+  const [done, setDone] = useState(look.written.length), [pointed, setPointed] = useState(-1);
+  const covers = useCovers(model, look);
+  useEffect(() => {
+    if (calm() || state.mute) return setDone(look.written.length);
     setDone(0);
-    const timer = setInterval(() => setDone((n) => (n < look.written.length ? n + 1 : (clearInterval(timer), n))), 260);
+    const timer = setInterval(() => setDone((n) => (n < look.written.length ? n + 1 : (clearInterval(timer), n))), 130);
     return () => clearInterval(timer);
   }, [look]);
   const name = (state.map || look.map).startsWith("cross") ? state.map || look.map : look.map;
-  const { weights, layer, head } = chosen(look, name);
+  const { weights, layer, head } = chosen(look, name), byHead = state.lines === "head";
+  const needed = look.written.map((_, t) => look.source.map((_, i) => Math.max(0, look.p[t] - (covers[i]?.probabilities[t] ?? look.p[t]))));
+  const lines = byHead ? weights : needed;
   const row = 38, height = row * Math.max(look.source.length, look.written.length);
-  const y = (i, n) => height / 2 + (i - (n - 1) / 2) * row;
-  const t = Math.min(state.t, look.written.length - 1);
+  const y = (i, n) => row * (i + 0.5 + Math.min(3, (height / row - n) / 2));
+  const t = Math.min(state.t, look.written.length - 1), place = pointed >= 0 ? pointed : Math.min(state.c, look.source.length - 2);
   const text = model.tokenizer.decode(look.ids), right = look.number === null ? "" : spoken(look.number, state.to);
-  const off = state.mute.split(",").includes(name);
+  const off = byHead && state.mute.split(",").includes(name), covered = covers[place];
+  const strong = (i, j) => (place >= 0 && !byHead ? i === place : j === t);
+  const step = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const next = Math.max(0, Math.min(look.source.length - 2, Math.max(place, 0) + by));
+    setPointed(-1);
+    change({ c: next });
+    event.currentTarget.querySelectorAll("button")[next].focus();
+  };
   return html`
     <section aria-labelledby="writes">
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
       <p class="verdict">${!right
-        ? "No number in English below a million: it has to make something up."
-        : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> right is <b lang=${state.to}>${right}</b>`}
-        ${right && look.number >= 100_000 ? " It has never seen a number so large." : ""}</p>
-      <p class="caption">It writes from top to bottom, each time the likeliest piece. Choose a piece: where did it look to write it?
-        (The lines are those of one head, ${layer + 1}.${head + 1} of “${titles.cross}”${off ? ", which is silent now" : ""}. ␣ is a space; ${">>"} ${state.to} ${"<<"} asks for ${state.to === "de" ? "German" : "Korean"}.)</p>
+        ? "This is not a number below a million in English words, so the model has to make something up."
+        : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> The right answer is <b lang=${state.to}>${right}</b>.`}
+        ${right && look.number >= 100_000 ? " The model has never seen a number this large." : ""}</p>
+      <p class="covered" aria-live="polite">${covered
+        ? html`Without <b>${shown(look.source[place])}</b> it writes <b lang=${state.to} class=${covered.text === text ? "" : "other"}>${covered.text || "nothing"}</b>${covered.text === text ? ", the same." : "."}`
+        : html`<b>Cover a word:</b> point at an English piece, tap it, or choose it with the arrow keys.`}</p>
+      <p class="caption">${byHead
+        ? html`The lines are the weights of one head of <${Term} name="cross-attention" page="06_decoder" />: layer ${layer + 1}, head ${head + 1}${off ? ", which is silent now" : ""}. They show where it looks.`
+        : html`A line joins a piece that was written to each English piece it needs. It is thick if the piece becomes much less likely when that English piece is covered.`}
+        ${" "}The model writes from top to bottom, one piece at a time. ␣ is a space, and <b>${">>"} ${state.to} ${"<<"}</b> asks for ${state.to === "de" ? "German" : "Korean"}.</p>
+      <fieldset class="lines"><legend>The lines show</legend>
+        ${[["", "what each piece needs"], ["head", `where head ${layer + 1}.${head + 1} looks`]].map(([lines, what]) => html`
+          <label><input type="radio" name="lines" checked=${state.lines === lines} onChange=${() => change({ lines })} />${what}</label>`)}
+      </fieldset>
       <div class=${`bridge ${off ? "off" : ""}`} style=${`height:${height}px`}>
-        <ol class="from" aria-label="English pieces">${look.source.map((piece, i) => html`
-          <li style=${`top:${y(i, look.source.length) - row / 2}px`}><span style=${`--w:${weights[t]?.[i] ?? 0}`}>${shown(piece)}</span></li>`)}</ol>
+        <ol class="from" aria-label="English pieces; choose one to cover it" onKeyDown=${step}>${look.source.map((piece, i) => html`
+          <li style=${`top:${y(i, look.source.length) - row / 2}px`}>${i + 1 < look.source.length
+            ? html`<button class=${i === place ? "hides" : ""} style=${`--w:${lines[t]?.[i] ?? 0}`} tabindex=${i === Math.max(place, 0) ? 0 : -1} aria-pressed=${i === state.c}
+                onPointerEnter=${(event) => event.pointerType === "mouse" && setPointed(i)} onPointerLeave=${() => setPointed(-1)}
+                onClick=${() => change({ c: state.c === i ? -1 : i })}>${shown(piece)}</button>`
+            : html`<span style=${`--w:${lines[t]?.[i] ?? 0}`}>${shown(piece)}</span>`}</li>`)}</ol>
         <svg viewBox="0 0 100 ${height}" preserveAspectRatio="none" aria-hidden="true">
-          ${weights.slice(0, done).flatMap((line, j) => Array.from(line, (w, i) => w > 0.02 && html`
-            <path class=${j === t ? "strong" : ""} stroke-width=${Math.max(0.6, 12 * w)}
+          ${lines.slice(0, done).flatMap((line, j) => Array.from(line, (w, i) => w > 0.02 && html`
+            <path class=${`ink-${j % 4} ${strong(i, j) ? "strong" : ""}`} stroke-width=${Math.max(0.6, 12 * w)}
               d="M0 ${y(i, look.source.length)} C50 ${y(i, look.source.length)} 50 ${y(j, look.written.length)} 100 ${y(j, look.written.length)}" />`))}
         </svg>
         <ol class="to" aria-label="Pieces written">${look.written.map((piece, j) => html`
           <li class=${j < done ? "" : "unwritten"} style=${`top:${y(j, look.written.length) - row / 2}px`}>
-            <button aria-pressed=${j === t} onClick=${() => change({ t: j })} lang=${state.to}>${shown(piece)}</button></li>`)}</ol>
+            <button class=${`ink-${j % 4}`} aria-pressed=${j === t} onClick=${() => change({ t: j, c: -1 })} lang=${state.to}>${shown(piece)}</button></li>`)}</ol>
       </div>
     </section>`;
 }
@@ -97,17 +144,19 @@ export function Heads({ model, state, change, look }) {
   return html`
     <section aria-labelledby="heads">
       <h2 id="heads">Where every head looks</h2>
-      <p class="caption">A head is one way of looking; 2.3 is the third of layer 2. Choose a map to see it large: a row for each piece that reads or
-        is being written, a column for each that is looked at. Take a tick away to silence a head: mostly nothing breaks, others know it too. Then silence a whole group.</p>
+      <p class="caption">The model has three kinds of attention, each with several heads; 2.3 is the third head of layer 2. The query always comes from the piece that reads. In
+        cross-attention that is the piece before the one being written, while keys and values come from the English. In the other two kinds, all three come from the same side.</p>
+      <p class="caption">Choose a map to see it large, with a row for each piece that reads and a column for each piece that is read. Clear a tick to silence a head. Usually nothing breaks, because
+        other heads carry the same information; then silence a whole group.</p>
       <div class="kinds">${kinds.map((kind) => html`
-        <div><h3>${titles[kind]} <button class="all" onClick=${() => muteAll(kind)}>${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
+        <div><h3>${titles[kind]} <${Term} name=${terms[kind][0]} page=${terms[kind][1]} /> <button class="all" onClick=${() => muteAll(kind)}>${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
           ${Array.from({ length: layers }, (_, layer) => html`
             <div class="layer" role="group" aria-label="layer ${layer + 1}">${Array.from({ length: heads }, (_, head) => {
               const which = `${kind}-${layer}-${head}`, off = muted.includes(which);
               return html`
                 <div class=${`head ${off ? "off" : ""}`}>
                   <button class="map" aria-pressed=${which === name} aria-label="${titles[kind]}: layer ${layer + 1}, head ${head + 1}"
-                    onClick=${() => change({ map: which, s: -1 })}><${Small} weights=${chosen(look, which).weights} /></button>
+                    onClick=${() => change({ map: which, s: -1, ...(kind === "cross" ? { lines: "head" } : {}) })}><${Small} weights=${chosen(look, which).weights} /></button>
                   <label><input type="checkbox" checked=${!off} onChange=${() => mute(which)}
                     aria-label="${titles[kind]}: layer ${layer + 1}, head ${head + 1} speaks" />${layer + 1}.${head + 1}</label>
                 </div>`;
@@ -155,16 +204,16 @@ function Large({ state, change, look, name }) {
 /** query · key → score → weight → value, in numbers. */
 function Sum({ state, look, name }) {
   const map = chosen(look, name), { t, s } = place(state, look, map);
-  const query = map.at("queries").at(t).data, key = map.at("keys").at(s).data, value = map.at("values").at(s).data;
+  const query = map.queries[t], key = map.keys[s], value = map.values[s];
   const products = Array.from(query, (q, i) => q * key[i]), dot = products.reduce((a, b) => a + b, 0);
-  const scores = map.at("keys").rows().map(({ data }) => Array.from(query, (q, i) => q * data[i]).reduce((a, b) => a + b, 0) / Math.sqrt(query.length));
+  const scores = map.keys.map((other) => Array.from(query, (q, i) => q * other[i]).reduce((a, b) => a + b, 0) / Math.sqrt(query.length));
   const hidden = map.kind === "decoder" && s > t, largest = Math.max(...products.map(Math.abs));
   const norm = (v) => Math.hypot(...v), silent = state.mute.split(",").includes(name);
   return html`
     <div class="sum">
       <h3>The sum behind the cell</h3>
-      <p>${map.kind === "encoder" ? html`<b>${shown(map.rows[t])}</b> asks,` : html`To write <b>${shown(map.rows[t])}</b> it asks,`}
-        <b> ${shown(map.columns[s])}</b> answers. Query (of the one) times key (of the other) in ${query.length} coordinates, blue for, red against:</p>
+      <p>${map.kind === "encoder" ? html`The query comes from <b>${shown(map.rows[t])}</b>` : html`The query comes from the row that writes <b>${shown(map.rows[t])}</b>`}, the key
+        from <b>${shown(map.columns[s])}</b>. Their products in ${query.length} coordinates, blue if positive and red if negative:</p>
       <svg class="bars" viewBox="0 -1.05 ${products.length} 2.1" preserveAspectRatio="none" role="img" aria-label="products of query and key">
         ${products.map((x, i) => html`<rect x=${i + 0.1} width="0.8" y=${x > 0 ? -x / largest : 0} height=${Math.abs(x) / largest} class=${x > 0 ? "plus" : "minus"} />`)}
       </svg>
@@ -176,7 +225,7 @@ function Sum({ state, look, name }) {
           : html`<tr><th>weight, the share of e<sup>${scores[s].toFixed(2)}</sup> in the row</th><td>${percent(map.weights[t][s])} %</td></tr>`}
         <tr><th>its value, ${norm(value).toFixed(2)} long, times the weight</th><td>${silent ? "0: silent" : (norm(value) * map.weights[t][s]).toFixed(2)}</td></tr>
       </tbody></table>
-      <p>All values of the row, so weighted, are added: that is what the head says.</p>
+      <p>The head returns the sum of all the values in the row, each times its weight.</p>
     </div>`;
 }
 
@@ -196,14 +245,14 @@ export function Lens({ model, state, change, look }) {
   const t = Math.min(state.t, look.written.length - 1);
   const stages = ["embedding", ...Array.from({ length: model.about.layers }, (_, i) =>
     ["own words", "the English", "feed-forward"].map((what) => `layer ${i + 1}: ${what}`)).flat()];
-  const logits = stages.map((_, i) => look.logits.at(i, 0, t).data);
+  const logits = stages.map((_, i) => look.logits(i, t));
   const choice = logSoftmax(logits.at(-1), state.temp).map(Math.exp), best = top(choice, 7);
   const others = Math.max(0, 1 - best.reduce((sum, id) => sum + choice[id], 0));
   return html`
     <section aria-labelledby="lens">
       <h2 id="lens">How “${shown(look.written[t])}” comes about</h2>
-      <p class="caption">A vector begins as the piece before it, and each step changes it. What would be written if the model ended there?
-        Beside it, the last choice, were it drawn by lot: a low temperature is sure, a high one daring (the translation above draws no lots).</p>
+      <p class="caption">The row that writes this piece begins as the embedding of the piece before it, and each sublayer adds to it. The table shows what the model would write if it ended there (a <${Term} name="logit lens" page="09_transformer" />).
+        Beside it is the last choice as a distribution. Sampling draws from it, and a low temperature makes it sharper; the translation above always takes the most likely piece.</p>
       <div class="near">
         <div class="scroll" tabindex="0" role="region" aria-label="What each step would write"><table class="lens"><tbody>${logits.map((row, i) => {
           const p = logSoftmax(row).map(Math.exp);
@@ -221,13 +270,18 @@ export function Lens({ model, state, change, look }) {
     </section>`;
 }
 
-/** The tree of a beam search: a column a step, the best above. */
+const pathOf = (tree, node) => (node.parent < 0 ? [] : [...pathOf(tree, tree.nodes[node.parent]), node.token]);
+
+/** The tree of a beam search: one column for each step, the best at the top. */
 export function Beam({ model, state, change, look, onDrawn }) {
   const [tree, setTree] = useState(null), [step, setStep] = useState(99), [touched, setTouched] = useState(null);
   useEffect(() => {
-    let current = true;
-    model.beam(look.src, state.beam, 0.6, look.gates).then((found) => current && (setTree(found), setStep(99), setTouched(null)));
-    return () => { current = false; };
+    const timer = setTimeout(() => {  // the translation is drawn first
+      setTree(model.beam(look.src, state.beam, 0.6, look.gates));
+      setStep(99);
+      setTouched(null);
+    });
+    return () => clearTimeout(timer);
   }, [look, state.beam]);
   const drawn = useMemo(() => {
     if (!tree) return null;
@@ -251,13 +305,22 @@ export function Beam({ model, state, change, look, onDrawn }) {
   const best = now + 1 === drawn.columns.length ? tree.nodes[tree.winner] : drawn.columns[now][0];
   const end = touched && touched.depth <= now ? touched : best, way = [];
   for (let node = end; node.parent >= 0; node = tree.nodes[node.parent]) way.unshift(node);
+  const walk = (event) => {
+    const column = drawn.columns[end.depth], children = drawn.columns[end.depth + 1]?.filter((node) => node.parent === end.id) ?? [];
+    const next = {
+      ArrowLeft: tree.nodes[end.parent], ArrowRight: children[0], ArrowUp: column[column.indexOf(end) - 1], ArrowDown: column[column.indexOf(end) + 1],
+    }[event.key];
+    if (!event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    if (next && next.depth <= now) event.currentTarget.querySelector(`[data-id="${next.id}"]`).focus();
+  };
   const fate = end.id === tree.winner ? "the winner" : { over: "finished", dropped: "dropped here" }[end.fate] ?? "kept";
   return html`
     <section aria-labelledby="beam">
       <h2 id="beam">What else it might have written</h2>
-      <p class="caption">Each step, every kept beginning grows by one piece; the best ${state.beam > 1 ? state.beam : ""} of all
-        ${state.beam > 1 ? " stay" : " stays"}, the others are dropped (grey). Blue is finished, orange wins. A number is the logarithm of the probability of everything up to
-        there: −0.1 is 90 %, −6.9 one in a thousand. Point at a piece, or tap it, to read its whole beginning.${other ? html` Here it chose otherwise than the translation above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
+      <p class="caption">This is <${Term} name="beam search" page="12_inference" />. At each step, every beginning that is kept grows by one piece, and the most probable ${state.beam > 1 ? `${state.beam} of them are` : "one is"} kept; the others are dropped (grey). A
+        number is the log-probability of everything up to there: −0.1 is 90 %, −6.9 is one in a thousand. A finished translation (blue) is ranked by its score, which is that number divided by a length
+        penalty, so that longer ones have a chance; the best score wins (orange). Point at a piece, tap it, or use the arrow keys to read its whole beginning.${other ? html` Here the search found a better translation than the one above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
       <p class="sliders">
         <label>Beginnings kept <output>${state.beam}</output>
           <input type="range" min="1" max="8" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
@@ -265,8 +328,8 @@ export function Beam({ model, state, change, look, onDrawn }) {
           <input type="range" min="0" max=${drawn.columns.length - 1} value=${now} onInput=${(event) => setStep(Number(event.target.value))} /></label>
       </p>
       <p class="beginning" aria-live="polite"><b lang=${state.to}>${model.tokenizer.decode(way.map((node) => node.token)) || "(nothing yet)"}</b>
-        ${` ${end.total < -7 ? "below 0.1" : percent(Math.exp(end.total))} %, ${way.length} piece${way.length === 1 ? "" : "s"}, ${fate}`}</p>
-      <div class="scroll" ref=${box} tabindex="0" role="region" aria-label="The tree of beam search"><svg class="tree" width=${drawn.width} height=${drawn.height}>
+        ${` ${end.total < -7 ? "below 0.1" : percent(Math.exp(end.total))} %, ${way.length} piece${way.length === 1 ? "" : "s"}, ${fate}${end.score === undefined ? "" : `, score ${end.score.toFixed(2)}`}`}</p>
+      <div class="scroll" ref=${box} tabindex="0" role="region" aria-label="The tree of beam search"><svg class="tree" role="tree" aria-label="Beginnings" width=${drawn.width} height=${drawn.height} onKeyDown=${walk}>
         ${visible.filter((node) => node.parent >= 0).map((node) => {
           const [[x0, y0], [x1, y1]] = [drawn.at.get(node.parent), drawn.at.get(node.id)];
           return html`<path class=${`${drawn.kept.has(node.id) && now + 1 === drawn.columns.length ? "won" : alive(node) ? "" : "dead"}`}
@@ -275,7 +338,8 @@ export function Beam({ model, state, change, look, onDrawn }) {
         ${visible.map((node) => {
           const [x, y] = drawn.at.get(node.id), won = drawn.kept.has(node.id) && now + 1 === drawn.columns.length;
           const kind = `${won ? "won" : alive(node) ? node.fate : "dead"}${touched && way.includes(node) ? " seen" : ""}`;
-          return html`<g class=${kind} transform="translate(${x} ${y})" onPointerEnter=${() => setTouched(node)}
+          return html`<g class=${kind} transform="translate(${x} ${y})" tabindex=${node === end ? 0 : -1} data-id=${node.id} role="treeitem"
+              aria-label=${`${model.tokenizer.decode(pathOf(tree, node))}: ${node.total.toFixed(1)}, ${node.fate}`} onFocus=${() => setTouched(node)} onPointerEnter=${() => setTouched(node)}
               onPointerLeave=${(event) => event.pointerType === "mouse" && setTouched(null)}>
             <rect x="0" y="-12" width="128" height="24" rx="6" />
             <text x="6" y="4" lang=${state.to}>${cut(shown(model.tokenizer.piece(node.token)))}</text>
@@ -296,8 +360,8 @@ export function Replay({ model, state, change }) {
   return html`
     <section aria-labelledby="learned">
       <h2 id="learned">How it learned</h2>
-      <p class="caption">The same model after a few updates, and after more. Move the slider: when does it find the English, and when does it come right?
-        The map is the mean of the last layer's heads while the model is made to write the right answer.</p>
+      <p class="caption">This is the same model earlier in its training. Move the slider: when does it begin to read the English, and when does the translation come out right?
+        The map is the mean of the last layer's cross-attention heads while the model is given the right answer piece by piece (<i>teacher forcing</i>).</p>
       <p class="sliders"><label>Number <select onChange=${(event) => setWhich(Number(event.target.value))}>
           ${replayed.map((row, i) => html`<option value=${i}>${row.number.toLocaleString("en")} → ${row.to === "de" ? "German" : "Korean"}</option>`)}</select></label>
         <label>Updates <output>${frame.step}</output>
@@ -326,8 +390,8 @@ export const Tasks = () => html`
   <section aria-labelledby="find">
     <h2 id="find">Three things to find</h2>
     <ol class="tasks">
-      <li>Silence one head after the other, of 58074. How many are needed? Is it those with the clearest maps?</li>
-      <li>Silence all that read the English: how does it know now which language to write?</li>
-      <li>After how many updates does 58074 come right, and what had it learned before that?</li>
+      <li>Cover <b>de</b>. Which language does the model write now?</li>
+      <li>Silence the heads one after another for 58074. How many does the model need, and are they the ones with the clearest maps?</li>
+      <li>After how many updates does 58074 come out right, and what had the model learned before that?</li>
     </ol>
   </section>`;
