@@ -1,7 +1,8 @@
 """Twenty starts of 09_transformer. Five sentences: what each exchange makes of the verb's form, and what is written for
 nine new sentences. The grammar of 72: what is right of new sentences, by the number of sentences that were shown; with
-48, what is right of two pairs of subject and verb that were kept away; with 60, the share of exchanges after which
-the verb has the other sentence's form, or still its own."""
+48, what is right of two pairs of subject and verb that were kept away. For five and for 60, the share of exchanges
+after which the verb has the new subject's form, or still the old one's: the two sentences share verb and object, or
+neither ("far")."""
 import numpy as np
 import torch
 
@@ -15,11 +16,29 @@ def five_sentences(notebook: dict, seed: int) -> dict:
         pass
     moved = notebook["other_form"](model.eval()).mean(1)
     results = {f"five: {place}": round(float(p), 3) for place, p in zip(notebook["places"], moved)}
+    results |= exchanges(notebook, model, "5", "src", "tgt")
     unseen = notebook["unseen"]
     answers = notebook["write"](model, *unseen)
     results["five: loss"] = round(float(loss.mean()), 3)
     results["five: right of 9"] = sum(a == b for a, b in zip(answers, unseen.values()))
     results["five: of 9 one of the five"] = sum(a in notebook["pairs"].values() for a in answers)
+    return results
+
+
+def exchanges(notebook: dict, model, size: str, source: str, target: str) -> dict:
+    "Count what both kinds of exchanges do, and how many verbs are right without any."
+    source, target, of = notebook[source], notebook[target], {"5": 5, "60": 72}[size]
+    near, far = notebook[f"near_{of}"], notebook[f"far_{of}"]
+    kinds, results = {"": near, "far, ": far}, {}
+    if size == "60":
+        kinds["I and you, "] = tuple(part[notebook["i_and_you"]] for part in near)
+    for kind, triple in kinds.items():
+        forms = notebook["share_of_forms"](model, source, target, triple).tolist()
+        for place, (new, old) in zip(notebook["places"], forms):
+            results[f"{size} sentences, {kind}{place}: [other, own]"] = [round(new, 3), round(old, 3)]
+    with torch.no_grad():
+        right = model(source, notebook["shift_right"](target)).argmax(-1) == target
+    results[f"{size} sentences: verbs right"] = round(float(right[near[0], 1].float().mean()), 3)
     return results
 
 
@@ -38,6 +57,4 @@ def run(notebook: dict, seed: int) -> dict:
     ]
     model, _, _, new, _ = notebook["grammar_model"](60, seed)
     results["60 sentences: new"] = round(share(model, new), 3)
-    for place, forms in zip(notebook["places"], notebook["share_of_forms"](model).tolist()):
-        results[f"60 sentences, {place}: [other, own]"] = [round(x, 3) for x in forms]
-    return results
+    return results | exchanges(notebook, model, "60", "src_72", "tgt_72")
