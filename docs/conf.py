@@ -14,6 +14,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx-ma
               "notfound.extension", "sphinxext.opengraph"]
 
 nb_execution_mode = "off"
+nb_merge_streams = True
 nb_render_markdown_format = "myst"
 nb_code_prompt_hide = nb_code_prompt_show = "code"
 myst_enable_extensions = ["dollarmath", "amsmath"]
@@ -30,11 +31,8 @@ html_js_files = ["search.js"]
 html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_theme_options = {
-    "source_repository": "https://github.com/transformer-nbdev/transformer_nbdev/",
-    "source_branch": "main",
-    "source_directory": "nbs/",
     "light_css_variables": {
-        "font-stack": "Charter, 'Bitstream Charter', Georgia, serif", "code-font-size": "78%", "content-width": "54em",
+        "font-stack": "Charter, 'Bitstream Charter', Georgia, serif", "code-font-size": "78%",
     },
 }
 html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll-start.html", "sidebar/navigation.html",

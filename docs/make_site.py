@@ -35,7 +35,6 @@ named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
 mended = {  # for people who use the keyboard or a screen reader
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<summary aria-label="Toggle hidden content">': "<summary>",
-    "<pre>": '<pre tabindex="0">',
 }
 
 
@@ -88,6 +87,15 @@ def toctree(names: list[str], caption: str = "", *options: str) -> str:
     return "\n".join(["```{toctree}", *lines, "```", ""])
 
 
+def numbered(name: str) -> str:
+    "A chapter as an entry of the sidebar: its number, its title and its page."
+    if not name[:2].isdigit():
+        return name
+    cells = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    title = "".join(cells[0]["source"]).split("\n")[0].removeprefix("# ")
+    return f"{name[:2]} {title} <{name}>"
+
+
 def write_reference(names: list[str]) -> None:
     "A page for each module, from its docstrings."
     (source / "reference").mkdir()
@@ -120,7 +128,7 @@ def prepare() -> None:
         page = as_page(name, names)
         if name == "index":
             trees = [
-                toctree([one for one in names if belongs(one, starts.split())], part, ":hidden:")
+                toctree([numbered(one) for one in names if belongs(one, starts.split())], part, ":hidden:")
                 for part, starts in parts.items()
             ]
             trees.append(toctree(["reference/index", "coming_from", "promises", "changes"], "The package", ":hidden:"))
@@ -229,7 +237,8 @@ def main() -> None:
     "All of it."
     prepare()
     shutil.rmtree(site, ignore_errors=True)
-    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", str(source), str(site)]
+    strict = ["-q", "-W", "--keep-going"]
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", *strict, "-d", build / "doctrees", source, site]
     if subprocess.run(sphinx, env={**os.environ, "COURSE_DOCS": str(docs)}).returncode:
         sys.exit("Sphinx has complained: a warning is an error here")
     mend_pages()

@@ -242,6 +242,12 @@ def test_the_map_counts_the_exercises():
 
 
 @each_notebook
+def test_a_code_block_ends_on_a_line_of_its_own(path):
+    for cell in cells(path, "markdown"):
+        assert not re.findall(r"^``` +\S.*", "".join(cell["source"]), re.M), cell["id"]
+
+
+@each_notebook
 def test_a_notebook_stores_outputs_without_errors(path):
     outputs = [output for cell in cells(path, "code") for output in cell["outputs"]]
     assert outputs, "no output is stored: the notebook was never run"
