@@ -16,10 +16,10 @@ def run(notebook: dict, seed: int) -> dict:
     accuracy, tensors = notebook["accuracy"], notebook["tensors"]
     results, models = {}, {}
     for way in notebook["ways"]:
-        models[way], _, results[way] = start(way, config, seed)
+        models[way], results[way] = start(way, config, seed)
     for way in ("mean", "cls"):
-        _, _, results[f"{way}, random split"] = start(way, config, seed, notebook["at_random"])
-    models["cls"], _, results["cls, 2 layers"] = start("cls", deep, seed)
+        _, results[f"{way}, random split"] = start(way, config, seed, notebook["at_random"])
+    models["cls"], results["cls, 2 layers"] = start("cls", deep, seed)
     results = {name: round(share, 4) for name, share in results.items()}
     edited = [tensors(notebook[name]) for name in ("must_turn", "must_stay")]
     results["edited"] = [[round(accuracy(one, *data), 4) for data in edited] for one in models.values()]
