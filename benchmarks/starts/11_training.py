@@ -35,6 +35,8 @@ def run(notebook: dict, seed: int) -> dict:
             rates = decaying if options.get("decays", True) else constant
             if row in ("all five", "none of the five"):
                 rates = wide
+            elif row == "none, random batches":
+                rates = (*constant, 0.012)
             results[f"{row}, by rate"] = choose(notebook, row, rates)
     settings = {row: (row, best[row], 1) for row in from_twenty_starts}
     for row in ("all five", "no warm-up"):
