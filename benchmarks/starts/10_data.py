@@ -4,5 +4,5 @@ ways = ("mixed", "mixed, kept", "alike, 50 each", "TokenBatches", "short first",
 
 
 def run(notebook: dict, seed: int) -> dict:
-    learn, planned, numbers, fixed = (notebook[name] for name in ("learn", "planned", "numbers", "fixed"))
-    return {way: learn(planned(way, seed), numbers, seed, fixed, every=6)[1].round(4).tolist() for way in ways}
+    learn, planned, batches, fixed = (notebook[name] for name in ("learn", "planned", "fresh_batches", "fixed"))
+    return {way: learn(planned(way, seed), batches, seed, fixed, every=6)[1].round(4).tolist() for way in ways}
