@@ -2,7 +2,7 @@
 nine new sentences. The grammar of 72: what is right of new sentences, by the number of sentences that were shown; with
 48, what is right of two pairs of subject and verb that were kept away. For five and for 60, the share of exchanges
 after which the verb has the new subject's form, or still the old one's: the two sentences share verb and object, or
-neither ("far")."""
+neither ("far"). The far ones are split by their right answer: a training sentence ("listed") or not ("new")."""
 import numpy as np
 import torch
 
@@ -16,7 +16,7 @@ def five_sentences(notebook: dict, seed: int) -> dict:
         pass
     moved = notebook["other_form"](model.eval()).mean(1)
     results = {f"five: {place}": round(float(p), 3) for place, p in zip(notebook["places"], moved)}
-    results |= exchanges(notebook, model, "5", "src", "tgt")
+    results |= exchanges(notebook, model, "5", "src", "tgt", notebook["listed_5"])
     unseen = notebook["unseen"]
     answers = notebook["write"](model, *unseen)
     results["five: loss"] = round(float(loss.mean()), 3)
@@ -25,11 +25,12 @@ def five_sentences(notebook: dict, seed: int) -> dict:
     return results
 
 
-def exchanges(notebook: dict, model, size: str, source: str, target: str) -> dict:
+def exchanges(notebook: dict, model, size: str, source: str, target: str, listed: torch.Tensor) -> dict:
     "Count what both kinds of exchanges do, and how many verbs are right without any."
     source, target, of = notebook[source], notebook[target], {"5": 5, "60": 72}[size]
     near, far = notebook[f"near_{of}"], notebook[f"far_{of}"]
-    kinds, results = {"": near, "far, ": far}, {}
+    kinds, results = {"": near}, {}
+    kinds |= {f"far, {answer}, ": some for answer, some in notebook["by_answer"](far, listed).items()}
     if size == "60":
         kinds["I and you, "] = tuple(part[notebook["i_and_you"]] for part in near)
     for kind, triple in kinds.items():
@@ -55,6 +56,7 @@ def run(notebook: dict, seed: int) -> dict:
     results["two pairs away: [new, kept away, their verb]"] = [
         round(x, 3) for x in (share(model, new), share(model, kept), verbs)
     ]
-    model, _, _, new, _ = notebook["grammar_model"](60, seed)
+    model, _, shown, new, _ = notebook["grammar_model"](60, seed)
     results["60 sentences: new"] = round(share(model, new), 3)
-    return results | exchanges(notebook, model, "60", "src_72", "tgt_72")
+    listed = torch.isin(notebook["answer_72"], shown)
+    return results | exchanges(notebook, model, "60", "src_72", "tgt_72", listed)
