@@ -1,7 +1,7 @@
 """Make the reading site in `docs/_build/site`: `python run.py site`, or `make site`.
 
 The notebooks become pages as they are stored; nothing is executed. The search reads an index of their sections, and the
-glass translator gets a model, which is trained once. With `--book` Chromium prints all chapters as one PDF.
+glass translator reads the model in `docs/glass/model`. With `--book` Chromium prints all chapters as one PDF.
 """
 import json
 import os
