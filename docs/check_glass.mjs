@@ -1,12 +1,12 @@
 // The glass translator against Python: token for token, number for number, in a real browser.
-//     node check_glass.mjs SITE CHECKS.json
+//     node check_glass.mjs SITE CHECKS.json          (--first writes glass/first.html and glass/card.png anew)
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync, statSync } from "node:fs";
+import { readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { launch, open, serve } from "./serve.mjs";
 
-const [site, checks] = process.argv.slice(2);
+const [site, checks, option] = process.argv.slice(2);
 const { translations, values, spoken } = JSON.parse(readFileSync(checks, "utf8"));
 const failures = [], must = (holds, what) => (holds ? 0 : failures.push(what));
 const { sha256 } = JSON.parse(readFileSync(join(site, "glass", "model.json"), "utf8"));
@@ -15,8 +15,27 @@ const server = await serve(site), browser = await launch();
 const { page, complaints } = await open(browser, server.address);
 const began = Date.now();
 await page.goto(`${server.address}/glass/index.html`);
-await page.waitForSelector(".bridge .to button");
+await page.waitForFunction(() => window.glass);
 const first = (Date.now() - began) / 1000;
+
+// What stands in the page before the model has come is what the model then shows.
+const stored = new URL("glass/first.html", import.meta.url);
+await page.waitForFunction(() => document.querySelectorAll(".bridge path").length > 8 && !document.querySelector(".bridge .unwritten"));
+const live = await page.evaluate(() => {
+  const copy = document.querySelector("main").cloneNode(true);
+  copy.querySelectorAll("section:not([aria-labelledby=writes])").forEach((part) => part.remove());
+  copy.querySelector("#q").setAttribute("value", "58074");
+  copy.querySelector("input[name=to]").setAttribute("checked", "");
+  return copy.outerHTML;
+});
+if (option === "--first") {
+  writeFileSync(stored, live);
+  await page.setViewportSize({ width: 1200, height: 630 });
+  await page.addStyleTag({ content: ".lead, .ask, .examples, .verdict, .covered, .lines, .caption { display: none } h1 { margin-top: 24px } section { margin: 20px 0 } .bridge { zoom: 1.05 }" });
+  await page.screenshot({ path: new URL("glass/card.png", import.meta.url).pathname });
+  process.exit(0);
+}
+must(readFileSync(stored, "utf8") === live, "glass/first.html is not what the page shows: write it anew with --first");
 
 const differ = await page.evaluate(async (asked) => {
   const found = [];

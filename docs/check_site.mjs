@@ -12,18 +12,15 @@ const server = await serve(site), browser = await launch();
 const pages = ["", "tools/", "speed/", "convert/", "reference/", "glass/"].flatMap((folder) =>
   readdirSync(`${site}/${folder}`).filter((name) => name.endsWith(".html")).map((name) => folder + name));
 
-const rendered = () => [...document.querySelectorAll(".math")].every((formula) => formula.querySelector("mjx-container"));
-const settled = (page) => page.waitForFunction(rendered, null, { timeout: 20_000 }).catch(() => {});  // if not, it is counted below
 const ids = new Map(), links = new Map();
 
 /** One page, wide, then narrow. */
 async function look(name) {
   const { page, complaints } = await open(browser, server.address);
   await page.goto(`${server.address}/${name}`);
-  await settled(page);
   if (name.startsWith("glass")) await page.waitForSelector(".tree");
   const seen = await page.evaluate(() => ({
-    raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector("mjx-container")).length,
+    raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector(".katex")).length,
     ids: [...document.querySelectorAll("[id], a[name]")].map((x) => x.id || x.name),
     links: [...document.querySelectorAll("a[href]")].map((x) => x.href),
   }));
@@ -53,7 +50,6 @@ async function cost(name) {
   const loaded = [];
   page.on("response", (answer) => answer.request().resourceType() !== "image" && loaded.push(answer.body()));
   await page.goto(`${server.address}/${name}`);
-  await settled(page);
   const { paint, shift } = await page.evaluate(() => new Promise((done) => {
     let paint = 0, shift = 0;
     new PerformanceObserver((list) => list.getEntries().forEach((x) => (paint = x.startTime / 1000))).observe({ type: "largest-contentful-paint", buffered: true });

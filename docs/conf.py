@@ -3,6 +3,8 @@ import logging
 import os
 import sys
 
+from docutils import nodes
+
 sys.path.insert(0, os.environ["COURSE_DOCS"])
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # of the social cards
 
@@ -10,8 +12,8 @@ project = "Transformer, from nothing"
 author = "The transformer_nbdev authors"
 copyright = "2026 onwards, the transformer_nbdev authors"
 suppress_warnings = ["mystnb.unknown_mime_type"]
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx-mathjax-offline", "sphinx_sitemap",
-              "notfound.extension", "sphinxext.opengraph"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_sitemap", "notfound.extension",
+              "sphinxext.opengraph"]
 
 nb_execution_mode = "off"
 nb_merge_streams = True
@@ -20,19 +22,20 @@ nb_code_prompt_hide = nb_code_prompt_show = "code"
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 myst_heading_slug_func = "make_site.slug"
-mathjax3_config = {"tex": {"inlineMath": [["\\(", "\\)"]], "displayMath": [["\\[", "\\]"]]}}
+myst_update_mathjax = False
+html_math_renderer = "tex"  # formulas stay TeX here; make_site.py has KaTeX render them
 
 html_theme = "furo"
 html_title = project
 html_baseurl = "https://transformer-nbdev.github.io/transformer_nbdev/"
 html_static_path = ["_static"]
-html_css_files = ["course.css"]
-html_js_files = ["search.js"]
+html_css_files = ["katex/katex.min.css", "course.css"]
+html_js_files = ["search.js", "frames.js"]
 html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_theme_options = {
     "light_css_variables": {
-        "font-stack": "Charter, 'Bitstream Charter', Georgia, serif", "code-font-size": "78%",
+        "font-stack": "'Source Serif 4', Charter, Georgia, serif", "code-font-size": "78%",
     },
 }
 html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
@@ -49,3 +52,16 @@ autodoc_class_signature = "separated"
 autodoc_typehints = "description"
 source_suffix = {".ipynb": "myst-nb", ".md": "myst-nb"}
 exclude_patterns = ["_build", "**.ipynb_checkpoints", "notebooks/**"]
+
+
+def tex(tag):
+    "Write a formula as its TeX in an element of this kind."
+    def visit(self, node):
+        self.body.append(self.starttag(node, tag, "", CLASS="math") + self.encode(node.astext()) + f"</{tag}>")
+        raise nodes.SkipNode
+    return visit, None
+
+
+def setup(app):
+    "Sphinx calls this."
+    app.add_html_math_renderer("tex", inline_renderers=tex("span"), block_renderers=tex("div"))

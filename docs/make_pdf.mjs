@@ -40,7 +40,6 @@ const chapters = await page.evaluate(async () => {
   document.body.replaceChildren(contents, ...articles.map(({ article }) => article));
   document.body.dataset.theme = "light";
   document.body.className = "book";
-  await window.MathJax.typesetPromise();
   return articles.length;
 });
 await page.waitForFunction(() => [...document.images].every((image) => image.complete));

@@ -9,10 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
 from bs4 import BeautifulSoup
+from make_pictures import fingerprint
 
 docs = Path(__file__).resolve().parent
 root, build = docs.parent, docs / "_build"
@@ -28,9 +30,15 @@ parts = {  # of the first page's map, by the beginnings of names
     "Tools": "tools/",
 }
 directive = re.compile(r"#\|\s*(export|hide|default_exp\b.*)\n?|# NBVAL_IGNORE_OUTPUT\n?")
+notebook_url = "https://colab.research.google.com/github/transformer-nbdev/transformer_nbdev/blob/main/nbs/"
 base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the site is published
 formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
 named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
+
+live = """<iframe class="glass" src="glass/index.html?embed" title="The glass translator: type a number, cover a word"></iframe>
+
+**Type a number, or cover a word** and see what the model writes without it. <a href="glass/index.html">Look inside</a>, or
+[begin with chapter 00](00_foundations.ipynb). Below, the same kind of model is still learning:"""
 
 mended = {  # for people who use the keyboard or a screen reader
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
@@ -55,13 +63,14 @@ def linked(text: str, page: str, names: list[str]) -> str:
 def as_page(name: str, names: list[str]) -> dict:
     "A notebook without what only the machinery reads; what is folded there, and imports, are folded here."
     notebook = json.loads((root / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8"))
-    cells = []
+    cells, pictures = [], pictures_of(name)
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             text = linked(text, name, names)
             if name == "index":
                 text = text.replace("# transformer_nbdev\n", "# Transformer, from nothing\n", 1)
+                text = text.replace("\n![", f"\n{live}\n\n![", 1)  # above the first picture
             if text.startswith("# ") and not cells and "[Binder]" in text:
                 text += f" Or {{download}}`download the notebook </notebooks/{name}.ipynb>`."
         else:
@@ -73,12 +82,49 @@ def as_page(name: str, names: list[str]) -> dict:
                 cell["metadata"] = {"tags": ["hide-input"]}
             if "#| echo: false" in text:
                 cell["metadata"] = {"tags": ["remove-input"]}
-            widget = "application/vnd.jupyter.widget-view+json"  # a picture of it follows in the notebook
-            cell["outputs"] = [output for output in cell["outputs"] if widget not in output.get("data", {})]
+            cell["outputs"] = as_outputs(cell, name, pictures.get(cell["id"], {}))
         if text.strip():
             cells.append({**cell, "source": text})
     notebook["metadata"].pop("widgets", None)
     return {**notebook, "cells": cells}
+
+
+def pictures_of(name: str) -> dict:
+    "What `make_pictures.py` has kept of a notebook, by the id of the cell."
+    path = docs / "pictures" / name / "about.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def raw(markup: str) -> dict:
+    "An output that is HTML."
+    return {"output_type": "display_data", "metadata": {}, "data": {"text/html": markup}}
+
+
+def as_outputs(cell: dict, name: str, kept: dict) -> list[dict]:
+    "The outputs of a cell for a page: figures sharp and with an alternative text, sliders that move, links to what needs Python."
+    place = "../" * name.count("/") + f"_static/pictures/{name}"
+    colab = f'<a href="{notebook_url}{name}.ipynb#scrollTo={cell["id"]}">'
+    if kept.get("source") != fingerprint("".join(cell["source"])):
+        kept = {"figures": [], "frames": None}
+    figures, outputs = iter(kept["figures"]), []
+    for output in cell["outputs"]:
+        data = output.get("data", {})
+        if "application/vnd.jupyter.widget-view+json" in data:
+            if kept["frames"] and kept["frames"]["controls"]:
+                about = json.dumps(kept["frames"], ensure_ascii=False).replace("</", "<\\/")
+                outputs.append(raw(f'<div class="frames" data-source="{place}/{cell["id"]}.bin">'
+                                   f'<script type="application/json">{about}</script></div>'))
+            else:
+                outputs.append(raw(f'<p class="live">This one needs Python: {colab}try it in Colab</a>.</p>'))
+        elif "image/png" in data and (figure := next(figures, None)):
+            width, height = (side // 2 for side in figure["size"])
+            outputs.append(raw(f'<img src="{place}/{figure["file"]}" alt="{escape(figure["alt"])}" width="{width}" '
+                               f'height="{height}" loading="lazy">'))
+        elif "returns nothing yet" in "".join(output.get("text", "")):
+            outputs.append(raw(f'<p class="live">Your turn: {colab}solve it in Colab</a>, or in your own JupyterLab.</p>'))
+        else:
+            outputs.append(output)
+    return outputs
 
 
 def toctree(names: list[str], caption: str = "", *options: str) -> str:
@@ -144,6 +190,8 @@ def prepare() -> None:
     shutil.copytree(root / "nbs", source / "notebooks", ignore=no_notebook)
     for folder in ("_static", "_templates"):
         shutil.copytree(docs / folder, source / folder)
+    if (docs / "pictures").is_dir():
+        shutil.copytree(docs / "pictures", source / "_static" / "pictures", ignore=shutil.ignore_patterns("*.json"))
 
 
 def sections() -> list[dict]:
@@ -151,7 +199,7 @@ def sections() -> list[dict]:
     found = []
     for path in sorted(site.rglob("*.html")):
         name = path.relative_to(site).as_posix()
-        if path.stem in ("genindex", "404") or name.startswith(("reference/", "glass/", "_")) or name == "search.html":
+        if path.stem in ("genindex", "404") or name.startswith(("glass/", "_")) or name == "search.html":
             continue
         page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
         for section in page.select("article section[id]"):
@@ -217,6 +265,20 @@ def from_npm() -> Path:
     return docs / "node_modules"
 
 
+def set_type(packages: Path) -> None:
+    "Turn TeX into what a browser shows, here rather than on every reader's phone; and bring the letters."
+    subprocess.run(["node", docs / "render_math.mjs", site], check=True)
+    katex = site / "_static" / "katex"
+    (katex / "fonts").mkdir(parents=True)
+    shutil.copy(packages / "katex" / "dist" / "katex.min.css", katex)
+    for font in (packages / "katex" / "dist" / "fonts").glob("*.woff2"):
+        shutil.copy(font, katex / "fonts")
+    serif = packages / "@fontsource" / "source-serif-4" / "files"
+    (site / "_static" / "fonts").mkdir()
+    for style in ("400-normal", "400-italic", "600-normal"):
+        shutil.copy(serif / f"source-serif-4-latin-{style}.woff2", site / "_static" / "fonts")
+
+
 def add_search(packages: Path) -> None:
     "The index of sections, and the library that searches it."
     (site / "_static" / "sections.json").write_text(json.dumps(sections(), ensure_ascii=False), encoding="utf-8")
@@ -226,7 +288,10 @@ def add_search(packages: Path) -> None:
 def add_glass(packages: Path) -> None:
     "The glass translator: its files, its model, and the one library that it takes from npm."
     place = site / "glass"
-    shutil.copytree(docs / "glass", place, ignore=shutil.ignore_patterns("*.py", "__pycache__", "model"))
+    shutil.copytree(docs / "glass", place, ignore=shutil.ignore_patterns("*.py", "__pycache__", "model", "first.html"))
+    page = (place / "index.html").read_text(encoding="utf-8")
+    first = (docs / "glass" / "first.html").read_text(encoding="utf-8")  # what the page shows until its model has come
+    (place / "index.html").write_text(page.replace("<!-- first -->", first), encoding="utf-8")
     for name in ("weights.bin.gz", "model.json"):
         shutil.copy(docs / "glass" / "model" / name, place)
     (place / "vendor").mkdir()
@@ -245,6 +310,7 @@ def main() -> None:
     add_feed()
     packages = from_npm()
     add_search(packages)
+    set_type(packages)
     add_glass(packages)
     print(f"{sum(1 for _ in site.rglob('*.html'))} pages: {site / 'index.html'}")
     if "--book" in sys.argv:

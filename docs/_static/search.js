@@ -3,6 +3,11 @@ const common = new Set(("a an and are as at be by can do does for from has have 
   "was what when where which who why with you your").split(" "));
 const endings = /(isation|ization|ations?|ing|ness|ers?|ies|es|s|ed)$/;
 const root = () => new URL(document.querySelector(".course-search")?.dataset.root || "./", location.href);
+const synonyms = {
+  rope: "rotary", alibi: "positions", sgd: "momentum", bpe: "merges", tokenization: "tokenizer", cnn: "convolution", ffn: "feed-forward", mlp: "feed-forward",
+  kv: "cache", layernorm: "norm", batchnorm: "norm", logits: "scores", perplexity: "loss", finetune: "init", finetuning: "init", gpu: "device", cuda: "device",
+  quantisation: "quantization", hallucinate: "invent", overfit: "overfitting", gpt: "decoder", bert: "encoder", lr: "rate", qkv: "query", mha: "multi-head",
+};
 let engine;
 
 /** A word as it is looked up: small letters, without its ending; nothing for words that stand everywhere. */
@@ -27,7 +32,8 @@ async function start() {
 /** The sections that answer, best first. */
 window.courseSearch = async (question, limit = 8) => {
   const search = await (engine ??= start());
-  return search.search(question, {
+  const words = question.split(/\s+/).flatMap((word) => [word, synonyms[word.toLowerCase()] ?? []].flat());
+  return search.search(words.join(" "), {
     boost: { title: 3, page: 3 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
     boostDocument: (_, __, { weight }) => weight,
   }).slice(0, limit).map((hit) => ({ ...hit, url: hit.id }));
@@ -48,6 +54,11 @@ addEventListener("DOMContentLoaded", () => {
     const asked = ++latest, question = field.value.trim();
     const found = question ? await window.courseSearch(question) : [];
     if (asked !== latest) return;
+    if (question && !found.length) {
+      const row = document.createElement("li");
+      row.textContent = `Nothing found for “${question}”. Try one word, or look in the map on the first page.`;
+      return hits.replaceChildren(row);
+    }
     hits.replaceChildren(...found.map((hit) => {
       const row = document.createElement("li"), link = document.createElement("a"), words = document.createElement("p");
       link.href = new URL(hit.url.slice(1), root());
@@ -56,6 +67,11 @@ addEventListener("DOMContentLoaded", () => {
       row.append(link, words);
       return row;
     }));
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(event.target.tagName)) return;
+    event.preventDefault();
+    field.focus();
   });
   hits.addEventListener("click", () => {
     for (const drawer of document.querySelectorAll(".sidebar-toggle")) drawer.checked = false;

@@ -2,8 +2,10 @@
 import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { Model, kinds } from "./model.js";
 import { value } from "./numbers.js";
-import { read, write } from "./state.js";
+import { fresh, read, write } from "./state.js";
 import { Ask, Beam, Bridge, Heads, Lens, Replay, Tasks, Whole } from "./view.js";
+
+const embedded = new URLSearchParams(location.search).has("embed");
 
 /** The cross-attention head that looks most clearly, each time at another word: the one to begin with. */
 function clearest(look, { layers, heads }) {
@@ -54,8 +56,9 @@ function App({ model }) {
   return html`
     <main>
       <${Ask} ...${shared} error=${error} />
-      ${look && html`
-        <${Bridge} ...${shared} />
+      ${look && html`<${Bridge} ...${shared} />`}
+      ${embedded && html`<p><a href="index.html" target="_top">Look inside: every head, every sum, every hypothesis</a></p>`}
+      ${look && !embedded && html`
         <${Heads} ...${shared} />
         <${Lens} ...${shared} />
         <${Beam} ...${shared} onDrawn=${() => setDrawn(true)} />
@@ -63,21 +66,31 @@ function App({ model }) {
         <${Tasks} />
         <${Whole} ...${shared} />`}
     </main>
-    <footer>
+    <footer hidden=${embedded}>
       This is the translator of <a href="../13_translation.html">chapter 13</a>, ${model.about.parameters.toLocaleString("en")} parameters,
       trained for ${model.about.losses.at(-1)[0]} updates on the words of numbers. It runs here, in your browser; nothing you type leaves it.
       How it is built: <a href="../index.html">the course</a>.
     </footer>`;
 }
 
-const app = document.getElementById("app");
+const app = document.getElementById("app"), status = document.querySelector("[role=status]"), bar = document.querySelector("progress");
+if (location.hash.length > 1) app.replaceChildren();  // what stands there belongs to the first sentence
+document.documentElement.classList.toggle("embed", embedded);
+if (embedded) {  // a guest on another page loads nothing before somebody takes an interest
+  await new Promise((wanted) => ["pointerover", "pointerdown", "focusin"].forEach((kind) => addEventListener(kind, wanted, { once: true })));
+}
+bar.hidden = false;
 try {
-  const bar = app.querySelector("progress");
   const model = await Model.load((share) => { bar.value = share; });
   window.glass = model;  // for the tests, and for the curious
+  const typed = document.getElementById("q")?.value.trim();
+  if (typed && !location.hash) fresh.q = typed;
   app.replaceChildren();
   render(html`<${App} model=${model} />`, app);
+  status.textContent = "";
 } catch (problem) {
-  app.querySelector("[role=status]").textContent = `The translator could not be loaded (${problem.message}). Load the page again, or try another browser.`;
+  status.textContent = `The translator could not be loaded (${problem.message}). Check the connection and load the page again.`;
   throw problem;
+} finally {
+  bar.hidden = true;
 }

@@ -14,12 +14,15 @@ export function words(n) {
   return head + (unit === 100 || rest < 100 ? " and " : ", ") + words(rest);
 }
 
-/** The number that was typed, in digits or in English words; null if it is none, or over 999,999. */
+/** The words of a text, one by one, as they are compared: "twenty one" and "a hundred" are numbers, too. */
+const plain = (text) => text.toLowerCase().split(/[\s,-]+/).filter((word) => word && word !== "and").map((word) => (word === "a" ? "one" : word));
+
+/** The whole number that was typed, in digits or in English words; null if it is none, or over 999,999. */
 export function value(text) {
-  const digits = text.trim().replace(/[,.\s_](?=\d)/g, "");
+  const digits = text.trim().replace(/[,.\s_](?=\d{3}(\D|$))/g, "");
   if (/^\d+$/.test(digits)) return digits.length < 7 ? Number(digits) : null;
   let thousands = 0, part = 0;
-  for (const word of text.toLowerCase().split(/[\s,-]+/).filter((word) => word && word !== "and")) {
+  for (const word of plain(text)) {
     if (small.includes(word)) part += small.indexOf(word);
     else if (tens.includes(word)) part += 10 * tens.indexOf(word);
     else if (word === "hundred") part *= 100;
@@ -27,7 +30,7 @@ export function value(text) {
     else return null;
   }
   const n = 1000 * thousands + part;
-  return /[a-z]/i.test(text) && n < 1e6 ? n : null;
+  return n < 1e6 && String(plain(words(n))) === String(plain(text)) ? n : null;
 }
 
 const einer = "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split(" ");
@@ -56,8 +59,8 @@ function korean(n) {
 /** The right answer: a number in German or Korean words. */
 export const spoken = (n, to) => (to === "de" ? german(n) : korean(n));
 
-/** What the reader typed as a sentence: digits become words, words stay. */
+/** What the reader typed as the sentence that the model reads: a number in words, as in its training; anything else as it is. */
 export function sentence(text) {
-  const digits = text.trim().replace(/[,.\s_](?=\d)/g, "");
-  return /^\d{1,6}$/.test(digits) ? words(Number(digits)) : text.trim().toLowerCase();
+  const n = value(text);
+  return n === null ? text.trim().toLowerCase() : words(n);
 }

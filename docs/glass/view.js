@@ -19,9 +19,12 @@ function chosen(look, name) {
 }
 
 export function Ask({ model, state, change, look, error }) {
-  const [text, setText] = useState(state.q);
+  const [text, setText] = useState(state.q), [empty, setEmpty] = useState(false);
   useEffect(() => setText(state.q), [state.q]);
-  const go = (q, to = state.to) => q.trim() && change({ q, to, t: 0, e: -1, s: -1 });
+  const go = (q, to = state.to) => {
+    setEmpty(!q.trim());
+    if (q.trim()) change({ q, to, t: 0, e: -1, s: -1, c: -1 });
+  };
   const examples = ["58074", "777", "21", "forty thousand and two", "234567"];
   return html`
     <header>
@@ -37,7 +40,7 @@ export function Ask({ model, state, change, look, error }) {
         <button>Translate</button>
       </form>
       <p class="examples">Try ${examples.map((q) => html`<button type="button" onClick=${() => go(q)}>${q}</button> `)}</p>
-      ${error && html`<p role="alert">${error}</p>`}
+      ${(empty || error) && html`<p role="alert">${empty ? "Type a number first." : error}</p>`}
     </header>`;
 }
 
@@ -64,8 +67,9 @@ function useCovers(model, look) {
 /** The English on the left, the translation on the right, and between them what each piece needs, or where one head looks. */
 export function Bridge({ model, state, change, look }) {
   const [done, setDone] = useState(look.written.length), [pointed, setPointed] = useState(-1);
-  const covers = useCovers(model, look);
+  const covers = useCovers(model, look), before = useRef(false);
   useEffect(() => {
+    if (!before.current) return void (before.current = true);  // the first picture stood there already
     if (calm() || state.mute) return setDone(look.written.length);
     setDone(0);
     const timer = setInterval(() => setDone((n) => (n < look.written.length ? n + 1 : (clearInterval(timer), n))), 130);
@@ -95,7 +99,7 @@ export function Bridge({ model, state, change, look }) {
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
       <p class="verdict">${!right
-        ? "This is not a number below a million in English words, so the model has to make something up."
+        ? "This is not a whole number below a million, so the model has to make something up."
         : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> The right answer is <b lang=${state.to}>${right}</b>.`}
         ${right && look.number >= 100_000 ? " The model has never seen a number this large." : ""}</p>
       <p class="covered" aria-live="polite">${covered
@@ -231,11 +235,15 @@ function Sum({ state, look, name }) {
 
 /** What silencing has done, in sight wherever one is. */
 export function Whole({ model, state, change, look }) {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => setCopied(false), [state.mute]);
   if (!state.mute) return null;
   const text = model.tokenizer.decode(look.ids), n = state.mute.split(",").length;
+  const share = async () => setCopied(await navigator.clipboard.writeText(location.href).then(() => true, () => false));
   return html`
     <aside class="broken" aria-live="polite">
-      <p>${n} head${n > 1 ? "s" : ""} silent: ${text === look.wholeText ? "the translation holds." : html`<span class="was">no longer <b lang=${state.to}>${look.wholeText}</b> but </span><b lang=${state.to}>${text || "nothing"}</b>`}</p>
+      <p>${n} of ${3 * model.about.layers * model.about.heads} heads silent: ${text === look.wholeText ? "the translation holds." : html`<span class="was">no longer <b lang=${state.to}>${look.wholeText}</b> but </span><b lang=${state.to}>${text || "nothing"}</b>`}</p>
+      ${text !== look.wholeText && html`<button onClick=${share}>${copied ? "Copied" : "Copy link"}</button>`}
       <button onClick=${() => change({ mute: "" })}>Let all speak</button>
     </aside>`;
 }
@@ -391,7 +399,7 @@ export const Tasks = () => html`
     <h2 id="find">Three things to find</h2>
     <ol class="tasks">
       <li>Cover <b>de</b>. Which language does the model write now?</li>
-      <li>Silence the heads one after another for 58074. How many does the model need, and are they the ones with the clearest maps?</li>
+      <li>Break the translation of 58074 with as few silent heads as you can. Are they the ones with the clearest maps? Send a friend your link: it holds the heads you chose.</li>
       <li>After how many updates does 58074 come out right, and what had the model learned before that?</li>
     </ol>
   </section>`;

@@ -1,0 +1,45 @@
+// Sliders of the notebooks, on a page: one picture for each value, made beforehand by make_pictures.py.
+
+/** Put the controls and the first picture into one box. */
+async function start(box) {
+  const { controls, frames } = JSON.parse(box.querySelector("script").textContent);
+  const picture = document.createElement("img"), text = document.createElement("pre"), form = document.createElement("form");
+  const [, , width, height] = frames.flatMap(({ images }) => images).reduce((a, b) => (b[2] > a[2] ? b : a), [0, 0, 0, 0]);
+  if (width) [picture.width, picture.height] = [width / 2, height / 2];
+  const inputs = controls.map(({ name, labels, start, list }) => {
+    const label = document.createElement("label"), input = document.createElement(list ? "select" : "input"), shown = document.createElement("output");
+    if (list) input.append(...labels.map((one, i) => new Option(one, i, i === start, i === start)));
+    else Object.assign(input, { type: "range", min: 0, max: labels.length - 1, value: start });
+    label.append(name, " ", input, " ", list ? "" : shown);
+    form.append(label);
+    return { input, show: () => { shown.value = labels[input.value]; input.ariaValueText = labels[input.value]; }, size: labels.length };
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  box.append(form, picture, text);
+  const bytes = await (await fetch(box.dataset.source)).arrayBuffer(), urls = new Map();
+  const draw = () => {
+    const which = inputs.reduce((at, { input, size }) => at * size + Number(input.value), 0), { images, text: said } = frames[which];
+    for (const { show } of inputs) show();
+    text.textContent = said;
+    text.hidden = !said;
+    picture.hidden = !images.length;
+    if (!images.length) return;
+    const [from, length] = images[0];
+    if (!urls.has(from)) urls.set(from, URL.createObjectURL(new Blob([bytes.slice(from, from + length)], { type: "image/webp" })));
+    picture.src = urls.get(from);
+    picture.alt = controls.map(({ name, labels }, i) => `${name} ${labels[inputs[i].input.value]}`).join(", ");
+  };
+  form.addEventListener("input", draw);
+  draw();
+}
+
+addEventListener("DOMContentLoaded", () => {
+  const near = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      start(target);
+    }
+  }, { rootMargin: "800px" });
+  for (const box of document.querySelectorAll(".frames")) near.observe(box);
+});
