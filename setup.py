@@ -39,7 +39,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["transformer_nbdev*"]),
-    package_data={"transformer_nbdev": ["py.typed"]},
+    package_data={"transformer_nbdev": ["py.typed", "glass.html"]},
     python_requires=f">={cfg['min_python']}",
     install_requires=cfg["requirements"].split(),
     extras_require=extras,

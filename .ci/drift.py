@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 root = Path(__file__).parent.parent
-by_hand = {"__init__.py", "__main__.py", "py.typed"}
+by_hand = {"__init__.py", "__main__.py", "py.typed", "glass.html"}
 
 
 def exported(folder: Path) -> dict[str, Path]:

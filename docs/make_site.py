@@ -210,7 +210,7 @@ def sections() -> list[dict]:
             title, whole = (x.get_text(" ", strip=True) for x in (heading, page.h1))
             aside = "deeper" in title or section["id"] == "exercises" or section.find_parent("section", id="exercises")
             found.append({
-                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
+                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside or name.startswith("reference/") else 1,
                 "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
             })
     return found
