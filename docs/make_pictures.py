@@ -1,4 +1,4 @@
-"""Run notebooks and keep what their pages cannot compute: the frames of each slider, and each figure sharp and in words.
+"""Run notebooks and keep what their pages cannot compute: the frames of each slider, each figure sharp and in words.
 
     python docs/make_pictures.py [03_attention ...]
 
@@ -35,7 +35,8 @@ from PIL import Image as _Image
 def _packed(png, colors):
     "A PNG as WebP with few colors: line drawings need no more."
     out, image = _io.BytesIO(), _Image.open(_io.BytesIO(png)).convert("RGB")
-    image.quantize(colors, dither=_Image.Dither.NONE).convert("RGB").save(out, "WEBP", lossless=True, quality=60, method=4)
+    few = image.quantize(colors, dither=_Image.Dither.NONE).convert("RGB")
+    few.save(out, "WEBP", lossless=True, quality=60, method=4)
     return _b64.b64encode(out.getvalue()).decode(), image.size
 
 def _in_words(figure):
@@ -70,12 +71,17 @@ def _values(widget):
         return [(format(value, widget.readout_format), value) for value in values]
     return [("", widget.value)]
 
+def _start(widget, values):
+    "The place of the value that is shown first, or of the nearest."
+    if widget.value in values:
+        return values.index(widget.value)
+    return min(range(len(values)), key=lambda i: abs(values[i] - widget.value))
+
 def _interactive(f, **controls):
     "In place of the slider: its frames."
     widgets = {w._kwarg: w for w in _real(f, **controls).kwargs_widgets}
     values = {name: _values(w) for name, w in widgets.items()}
-    start = lambda name: [value for _, value in values[name]].index(min(
-        (value for _, value in values[name]), key=lambda v: (v != widgets[name].value) if isinstance(v, (str, bool)) else abs(v - widgets[name].value)))
+    start = lambda name: _start(widgets[name], [value for _, value in values[name]])
     numeric = [name for name, w in widgets.items() if isinstance(w, (_w.FloatSlider, _w.IntSlider))]
     total = lambda: __import__("math").prod(map(len, values.values()))
     while total() > 90 and numeric:  # fewer steps; the first value shown is among them
@@ -142,9 +148,12 @@ def record(name: str) -> None:
             kept[cell.id] = {"source": fingerprint(cell.source), **entry}
     (folder / "about.json").write_text(json.dumps(kept, ensure_ascii=False, indent=0), encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.iterdir())
-    print(f"{name}: {sum(len(e['figures']) for e in kept.values())} figures, {sum(len((e['frames'] or {}).get('frames', [])) for e in kept.values())} frames, {size / 1e6:.1f} MB")
+    figures = sum(len(entry["figures"]) for entry in kept.values())
+    frames = sum(len(entry["frames"]["frames"]) for entry in kept.values() if entry["frames"])
+    print(f"{name}: {figures} figures, {frames} frames, {size / 1e6:.1f} MB", flush=True)
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or sorted(p.relative_to(root / "nbs").with_suffix("").as_posix() for p in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts):
+    paths = sorted(path for path in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+    for chosen in sys.argv[1:] or [path.relative_to(root / "nbs").with_suffix("").as_posix() for path in paths]:
         record(chosen)

@@ -24,7 +24,7 @@ parts = {  # of the first page's map, by the beginnings of names
     "II. Attention": "03 04 05 06",
     "III. Learning": "07 08 09 10",
     "IV. A translator": "11 12 13 14",
-    "A translator to use": "translator command_line command_line_options",
+    "A translator to use": "translator glass command_line command_line_options",
     "Faster": "speed/",
     "Other forms": "convert/",
     "Tools": "tools/",
@@ -35,10 +35,11 @@ base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the sit
 formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
 named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
 
-live = """<iframe class="glass" src="glass/index.html?embed" title="The glass translator: type a number, cover a word"></iframe>
+live = """<iframe class="glass" src="glass/index.html?embed" title="The glass translator: type a number, cover a word">
+</iframe>
 
-**Type a number, or cover a word** and see what the model writes without it. <a href="glass/index.html">Look inside</a>, or
-[begin with chapter 00](00_foundations.ipynb). Below, the same kind of model is still learning:"""
+**Type a number, or cover a word** and see what the model writes without it. <a href="glass/index.html">Look
+inside</a>, or [begin with chapter 00](00_foundations.ipynb). Below, the same kind of model is still learning:"""
 
 mended = {  # for people who use the keyboard or a screen reader
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
@@ -101,7 +102,7 @@ def raw(markup: str) -> dict:
 
 
 def as_outputs(cell: dict, name: str, kept: dict) -> list[dict]:
-    "The outputs of a cell for a page: figures sharp and with an alternative text, sliders that move, links to what needs Python."
+    "The outputs of a cell for a page: figures sharp and in words, sliders that move, links to what needs Python."
     place = "../" * name.count("/") + f"_static/pictures/{name}"
     colab = f'<a href="{notebook_url}{name}.ipynb#scrollTo={cell["id"]}">'
     if kept.get("source") != fingerprint("".join(cell["source"])):
@@ -121,7 +122,8 @@ def as_outputs(cell: dict, name: str, kept: dict) -> list[dict]:
             outputs.append(raw(f'<img src="{place}/{figure["file"]}" alt="{escape(figure["alt"])}" width="{width}" '
                                f'height="{height}" loading="lazy">'))
         elif "returns nothing yet" in "".join(output.get("text", "")):
-            outputs.append(raw(f'<p class="live">Your turn: {colab}solve it in Colab</a>, or in your own JupyterLab.</p>'))
+            link = f"{colab}solve it in Colab</a>, or in your own JupyterLab"
+            outputs.append(raw(f'<p class="live">Your turn: {link}.</p>'))
         else:
             outputs.append(output)
     return outputs
@@ -208,9 +210,10 @@ def sections() -> list[dict]:
             heading = section.find(re.compile("^h[1-4]$"), recursive=False)
             own = [part for part in section.children if part.name not in (None, "section", heading.name)]
             title, whole = (x.get_text(" ", strip=True) for x in (heading, page.h1))
-            aside = "deeper" in title or section["id"] == "exercises" or section.find_parent("section", id="exercises")
+            exercise = section["id"] == "exercises" or section.find_parent("section", id="exercises")
+            aside = exercise or "deeper" in title or name.startswith("reference/")
             found.append({
-                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside or name.startswith("reference/") else 1,
+                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
                 "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
             })
     return found

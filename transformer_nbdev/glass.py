@@ -8,7 +8,6 @@ __all__ = ['attention_layers', 'silenced', 'look_inside', 'glass_page', 'glass',
 # %% ../nbs/glass.ipynb #91a55002
 import contextlib
 import json
-import re
 import webbrowser
 from collections.abc import Iterable, Iterator
 from html import escape
@@ -20,14 +19,15 @@ import torch
 from torch import Tensor, nn
 
 import transformer_nbdev
+from .multi_head import MultiHeadAttention
 from .tools.files import say
 from .transformer import Transformer, attention_maps
 from .translator import Translator
 
 # %% ../nbs/glass.ipynb #91a55007
-def attention_layers(model: Transformer) -> dict[str, nn.Module]:
-    "Return every attention layer by kind and number from 0, such as `cross-1`: of the encoder, the decoder, and across."
-    layers = {f"encoder-{i}": layer.self_attention for i, layer in enumerate(model.encoder.layers)}
+def attention_layers(model: Transformer) -> dict[str, MultiHeadAttention]:
+    "Return all attention layers by kind and number from 0, such as `cross-1`; the kinds are encoder, decoder, cross."
+    layers: dict[str, Any] = {f"encoder-{i}": layer.self_attention for i, layer in enumerate(model.encoder.layers)}
     for i, layer in enumerate(model.decoder.layers):
         layers |= {f"decoder-{i}": layer.self_attention, f"cross-{i}": layer.cross_attention}
     return layers
@@ -41,7 +41,7 @@ def silenced(model: Transformer, heads: Iterable[str]) -> Iterator[None]:
     """
     layers, hooks = attention_layers(model), []
 
-    def zero(layer: nn.Module, head: int) -> Any:
+    def zero(layer: MultiHeadAttention, head: int) -> Any:
         def hook(module: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
             parts = args[0].unflatten(-1, (layer.n_heads, -1)).clone()
             parts[..., head, :] = 0
@@ -88,6 +88,8 @@ def look_inside(translator: Translator, text: str, beam_size: int = 4, silent: I
     `beam`: hypotheses with scores. `silent` heads are named as in `silenced`. ValueError for an empty sentence.
     """
     model, tokenizer = translator.model, translator.tokenizer
+    if not isinstance(model, Transformer):
+        raise ValueError("an exported model cannot be looked into: take the folder of its training run")
     (ids,) = translator.encode([text])
     if not ids:
         raise ValueError("there is nothing to translate: type a sentence")
