@@ -7,7 +7,6 @@ __all__ = ['cli', 'main', 'train', 'translate', 'score', 'glass', 'evaluate', 'c
 
 # %% ../nbs/command_line.ipynb #66824256
 import contextlib
-import io
 import json
 import os
 import sys
@@ -16,16 +15,30 @@ import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import torch
 
 import transformer_nbdev
 from transformer_nbdev.cli_options import (
-    KeepSettings, SectionedCommand, absolute_folder, device_option, new_settings, options_of, output_file,
-    plain_option, positive, precision_option, preset_kind, read_settings, resumed_settings, shown,
-    training_help, with_model, with_search,
+    KeepSettings,
+    SectionedCommand,
+    absolute_folder,
+    device_option,
+    new_settings,
+    options_of,
+    output_file,
+    plain_option,
+    positive,
+    precision_option,
+    preset_kind,
+    read_settings,
+    resumed_settings,
+    shown,
+    training_help,
+    with_model,
+    with_search,
 )
 from .convert.ctranslate2 import CTranslate2Translator, is_convertible
 from .convert.folders import convert_folder, load_translator
@@ -37,7 +50,7 @@ from .speed.direct import Direct
 from .speed.parts import accelerate, fast_parts
 from .speed.streaming import StreamBatches, is_large, open_corpus
 from .tools.config import TrainingConfig
-from .tools.corpora import LengthWarning, Pairs, Report, decode_lines, load_pairs
+from .tools.corpora import LengthWarning, Pairs, Report, incoming_lines, load_pairs
 from .tools.devices import bf16_pays, default_device, start_processes, together
 from .tools.files import say, write_atomically
 from .tools.hub import model_folder
@@ -247,18 +260,6 @@ def _lines_told(place: Callable[[int], str]) -> Iterator[None]:
         warnings.showwarning = tell  # type: ignore[assignment]  # what it gets, it passes on
         yield
 
-
-def _incoming() -> Iterator[tuple[int, list[str]]]:
-    "Yield the lines of standard input as they arrive, each time with the number of lines before them."
-    before, rest, file = 0, b"", cast(io.BufferedReader, sys.stdin.buffer)
-    while block := file.read1(2**20):
-        *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
-        if lines:
-            yield before, decode_lines(lines, "standard input", before)
-            before += len(lines)
-    if rest:
-        yield before, decode_lines([rest], "standard input", before)
-
 # %% ../nbs/command_line.ipynb #451459aa
 @cli.command()
 @with_search
@@ -274,7 +275,7 @@ def translate(**options):
     translator, n = _translator(options), options["n_best"]
     if sys.stdin.isatty():
         click.echo("type one sentence per line; Ctrl-D ends", err=True)
-    for before, texts in _incoming():
+    for before, texts in incoming_lines(sys.stdin.buffer):
         with _lines_told(lambda number: f"line {before + number}"):
             results, lines = _translate(options, translator, texts, n), []
         for number, found in enumerate(results, before + 1):
@@ -291,7 +292,7 @@ def score(**options):
     It is in nats and includes the end token. An empty line stays empty; a pair too long for the model gets nan.
     """
     translator: Any = _translator(options)
-    for before, lines in _incoming():
+    for before, lines in incoming_lines(sys.stdin.buffer):
         numbers = [number for number, line in enumerate(lines, before + 1) if line]
         pairs = [tuple(line.split("\t")) for line in lines if line]
         for number, pair in zip(numbers, pairs):

@@ -108,18 +108,22 @@ def look_inside(translator: Translator, text: str, beam_size: int = 4, silent: I
         covers = [tokenizer.decode(row) for row in model.generate(rows[1:], **search)] if len(ids) > 2 else [""]
         begun = torch.cat([out.new_tensor([tokenizer.bos_id]), out[:-1]])[None]
         rows = rows if len(ids) > 2 else rows[:1].repeat(2, 1)  # a source of nothing but padding has no translation
-        log_p = model(rows, begun.expand(len(rows), -1)).float().log_softmax(-1)
-        log_p = log_p.gather(2, out.expand(len(rows), -1)[..., None])[..., 0]
-        p = torch.stack([log_p[:, word["pieces"]].sum(1).exp() for word in target]) if target else log_p[:0, :0]
+        p = _probabilities(model(rows, begun.expand(len(rows), -1)), out, target)
         maps = attention_maps(model, alone, begun)
         found = translator.n_best([text], n_best=beam_size, beam_size=beam_size)[0]
     return {
         "text": tokenizer.decode(out), "source": source, "target": target, "covers": covers,
-        "needs": (p[:, :1] - p[:, 1:]).clamp(min=0).cpu().numpy().round(3).tolist() if target else [],
+        "needs": (p[:, :1] - p[:, 1:]).clamp(min=0).cpu().numpy().round(3).tolist(),
         "maps": {kind: [_rounded(layer[0]) for layer in layers] for kind, layers in maps.items()},
         "read": [*read[:-1], "end"], "begun": ["begin", *written[:-1]],
         "written": [*written[:-1], "end" if over else written[-1]], "beam": found,
     }
+
+
+def _probabilities(logits: Tensor, out: Tensor, words: list[dict]) -> Tensor:
+    "Of each word written, in each sentence: logits `(B, T, V)`, ids `(T,)` → `(words, B)`."
+    log_p = logits.float().log_softmax(-1).gather(2, out.expand(len(logits), -1)[..., None])[..., 0]
+    return torch.stack([log_p[:, word["pieces"]].sum(1).exp() for word in words]) if words else log_p[:0]
 
 
 def _rounded(weights: Tensor) -> list:
