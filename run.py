@@ -6,6 +6,7 @@
     python run.py bench       measure ours beside others, about an hour
     python run.py readme      make README.md anew
     python run.py site        make the course as web pages, and the glass translator (needs Node.js)
+    python run.py pictures    before that: the pages' sliders and sharp figures, by running all notebooks (20 minutes)
     python run.py book        the same, and one PDF (needs Chromium or Chrome, too)
 
 lab opens your own copies of the notebooks, in my_notebooks/; lab --edit opens those of the repository. It also takes a
@@ -226,6 +227,7 @@ tasks = {
     "readme": lambda: call(python, ".ci/readme.py"),
     "site": site,
     "book": lambda: site("--book"),
+    "pictures": lambda *words: call(python, "docs/make_pictures.py", *words),
 }
 
 
@@ -241,7 +243,7 @@ def main() -> None:
     if task in ("-h", "--help", "help"):
         print(__doc__)
         return
-    wrong = task not in tasks or (words and task not in ("lab", "test"))
+    wrong = task not in tasks or (words and task not in ("lab", "test", "pictures"))
     if task == "lab":
         plain = [word for word in words if not word.startswith("--")]
         wrong = len(plain) > 1 or not all(map(str.isdigit, plain))

@@ -20,7 +20,7 @@ const first = (Date.now() - began) / 1000;
 
 // What stands in the page before the model has come is what the model then shows.
 const stored = new URL("glass/first.html", import.meta.url);
-await page.waitForFunction(() => document.querySelectorAll(".bridge path").length > 8 && !document.querySelector(".bridge .unwritten"));
+await page.waitForFunction(() => document.querySelector("footer") && document.querySelectorAll(".bridge path").length > 8 && !document.querySelector(".bridge .unwritten"));
 const live = await page.evaluate(() => {
   const copy = document.querySelector("main").cloneNode(true);
   copy.querySelectorAll("section:not([aria-labelledby=writes])").forEach((part) => part.remove());

@@ -1,6 +1,6 @@
 // Every page of the site in a real browser, wide and narrow; the links; what loading costs; the thirty questions.
 //     node check_site.mjs SITE [SCREENSHOTS]
-import { readFileSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { gzipSync } from "node:zlib";
 import { launch, open, serve, under } from "./serve.mjs";
@@ -12,7 +12,27 @@ const server = await serve(site), browser = await launch();
 const pages = ["", "tools/", "speed/", "convert/", "reference/", "glass/"].flatMap((folder) =>
   readdirSync(`${site}/${folder}`).filter((name) => name.endsWith(".html")).map((name) => folder + name));
 
+const pictured = existsSync(`${site}/_static/pictures`);  // made by make_pictures.py
+let sliders = 0;
 const ids = new Map(), links = new Map();
+
+/** Every slider of a page: its other end shows another picture, or another text. */
+async function move(page, name) {
+  for (const box of await page.locator(".frames").all()) {
+    await box.scrollIntoViewIfNeeded();
+    await box.locator("form").waitFor();
+    const seen = () => box.evaluate((box) => box.querySelector("img").src + box.querySelector("pre").textContent);
+    await page.waitForFunction((box) => box.querySelector("img").src || box.querySelector("pre").textContent, await box.elementHandle());
+    const before = await seen();
+    await box.evaluate((box) => {
+      const input = box.querySelector("input, select");
+      input.value = Number(input.value) ? 0 : input.max || input.options.length - 1;
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    must((await seen()) !== before, `${name}: a slider does nothing`);
+    sliders += 1;
+  }
+}
 
 /** One page, wide, then narrow. */
 async function look(name) {
@@ -21,10 +41,13 @@ async function look(name) {
   if (name.startsWith("glass")) await page.waitForSelector(".tree");
   const seen = await page.evaluate(() => ({
     raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector(".katex")).length,
+    unnamed: [...document.querySelectorAll("article img")].filter((x) => !x.alt || /^_images|[.]png$/.test(x.alt)).length,
     ids: [...document.querySelectorAll("[id], a[name]")].map((x) => x.id || x.name),
     links: [...document.querySelectorAll("a[href]")].map((x) => x.href),
   }));
   must(!seen.raw, `${name}: ${seen.raw} formulas not rendered`);
+  must(!seen.unnamed || !pictured, `${name}: ${seen.unnamed} figures without a text of their own`);
+  await move(page, name);
   ids.set(name, new Set(seen.ids));
   links.set(name, seen.links);
   for (const width of [1280, 390]) {
@@ -99,6 +122,7 @@ for (const [question, answers] of questions.map((line) => line.split("\t"))) {
   if (hits.some((hit) => answers.split(" ").includes(hit))) right += 1;
 }
 must(right >= 27, `the search answers ${right} of ${questions.length} questions`);
+console.log(`${sliders} sliders move`);
 console.log(`${pages.length} pages, ${[...links.values()].flat().length} links, ${right} of ${questions.length} questions answered`);
 await browser.close();
 server.close();

@@ -32,6 +32,7 @@ parts = {  # of the first page's map, by the beginnings of names
 directive = re.compile(r"#\|\s*(export|hide|default_exp\b.*)\n?|# NBVAL_IGNORE_OUTPUT\n?")
 notebook_url = "https://colab.research.google.com/github/transformer-nbdev/transformer_nbdev/blob/main/nbs/"
 base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the site is published
+serif = "source-serif-4-latin-"
 formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
 named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
 
@@ -230,7 +231,8 @@ def mend_pages() -> None:
         here = "../" * (len(path.relative_to(site).parts) - 1)  # links to the published site become local
         published = rf'(<a [^>]*href="){base}((?:[^".]+[.]html[^"]*)?)(?=")'
         page = re.sub(published, lambda link: link[1] + here + (link[2] or "index.html"), page)
-        path.write_text(page, encoding="utf-8")
+        letters = f'<link rel="preload" href="{here}_static/fonts/{serif}400-normal.woff2" as="font" crossorigin>'
+        path.write_text(page.replace("<head>", f"<head>{letters}", 1), encoding="utf-8")
 
 
 def add_feed() -> None:
@@ -276,10 +278,10 @@ def set_type(packages: Path) -> None:
     shutil.copy(packages / "katex" / "dist" / "katex.min.css", katex)
     for font in (packages / "katex" / "dist" / "fonts").glob("*.woff2"):
         shutil.copy(font, katex / "fonts")
-    serif = packages / "@fontsource" / "source-serif-4" / "files"
+    fonts = packages / "@fontsource" / "source-serif-4" / "files"
     (site / "_static" / "fonts").mkdir()
     for style in ("400-normal", "400-italic", "600-normal"):
-        shutil.copy(serif / f"source-serif-4-latin-{style}.woff2", site / "_static" / "fonts")
+        shutil.copy(fonts / f"{serif}{style}.woff2", site / "_static" / "fonts")
 
 
 def add_search(packages: Path) -> None:

@@ -22,7 +22,7 @@ function clearest(look, { layers, heads }) {
   return best[0];
 }
 
-function App({ model }) {
+function App({ model, onReady }) {
   const [state, setState] = useState(read);
   const [look, setLook] = useState(null);
   const [error, setError] = useState("");
@@ -50,6 +50,7 @@ function App({ model }) {
       setError(problem.message);
     }
   }, [state.q, state.to, state.mute]);
+  useEffect(() => { if (look) onReady(); }, [look]);
   const [drawn, setDrawn] = useState(false);  // all of it, so that nothing moves any more
   useEffect(() => document.getElementById(state.see)?.scrollIntoView(), [drawn, state.see]);
   const shared = { model, state, change, look };
@@ -85,8 +86,8 @@ try {
   window.glass = model;  // for the tests, and for the curious
   const typed = document.getElementById("q")?.value.trim();
   if (typed && !location.hash) fresh.q = typed;
-  app.replaceChildren();
-  render(html`<${App} model=${model} />`, app);
+  const alive = document.createElement("div");  // takes the place of the first picture when it has one of its own
+  render(html`<${App} model=${model} onReady=${() => alive.isConnected || app.replaceChildren(alive)} />`, alive);
   status.textContent = "";
 } catch (problem) {
   status.textContent = `The translator could not be loaded (${problem.message}). Check the connection and load the page again.`;
