@@ -58,9 +58,12 @@ async function look(name) {
   }
   if (!name.startsWith("reference/") || name === "reference/attention.html") {  // they are made alike
     await page.addScriptTag({ content: axe });
-    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-    for (const { id, impact, nodes } of violations.filter(({ impact }) => ["serious", "critical"].includes(impact))) {
-      failures.push(`${name}: axe ${impact} ${id}, ${nodes.length} times: ${nodes[0].html.slice(0, 120)}`);
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      for (const { id, impact, nodes } of violations.filter(({ impact }) => ["serious", "critical"].includes(impact))) {
+        failures.push(`${name}, ${colorScheme}: axe ${impact} ${id}, ${nodes.length} times: ${nodes[0].html.slice(0, 120)}`);
+      }
     }
   }
   for (const complaint of complaints) failures.push(`${name}: ${complaint}`);

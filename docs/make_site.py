@@ -45,6 +45,7 @@ inside</a>, or [begin with chapter 00](00_foundations.ipynb). Below, the same ki
 mended = {  # for people who use the keyboard or a screen reader
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<summary aria-label="Toggle hidden content">': "<summary>",
+    'class="headerlink"': 'class="headerlink" tabindex="-1"',
 }
 
 

@@ -7,9 +7,8 @@ export const eos = 2, bos = 1, longest = 32;
 export const kinds = ["encoder", "decoder", "cross"];
 
 /** The bytes of a file, unpacked; `progress` is told the share that has come. */
-async function unpacked(url, bytes, progress) {
-  const packed = await fetch(url);
-  if (!packed.ok) throw new Error(`${url}: ${packed.status}`);
+async function unpacked(packed, bytes, progress) {
+  if (!packed.ok) throw new Error(`${packed.url}: ${packed.status}`);
   let come = 0;
   const counted = new TransformStream({ transform(chunk, out) { progress((come += chunk.length) / bytes); out.enqueue(chunk); } });
   return new Response(packed.body.pipeThrough(counted).pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
@@ -17,8 +16,9 @@ async function unpacked(url, bytes, progress) {
 
 export class Model {
   static async load(progress = () => {}, base = new URL(".", import.meta.url)) {
+    const weights = fetch(new URL("weights.bin.gz", base));  // both at once
     const about = await fetch(new URL("model.json", base)).then((answer) => answer.json());
-    const buffer = await unpacked(new URL("weights.bin.gz", base), about.bytes, progress);
+    const buffer = await unpacked(await weights, about.bytes, progress);
     return new Model(new Transformer(unpack(buffer, about.shapes), about), about);
   }
 
