@@ -18,6 +18,7 @@ const ids = new Map(), links = new Map();
 
 /** Every slider of a page: its other end shows another picture, or another text. */
 async function move(page, name) {
+  await page.evaluate(() => document.querySelectorAll("details").forEach((part) => (part.open = true)));
   for (const box of await page.locator(".frames").all()) {
     await box.scrollIntoViewIfNeeded();
     await box.locator("form").waitFor();
@@ -38,7 +39,7 @@ async function move(page, name) {
 async function look(name) {
   const { page, complaints } = await open(browser, server.address);
   await page.goto(`${server.address}/${name}`);
-  if (name.startsWith("glass")) await page.waitForSelector(".tree");
+  if (name.startsWith("glass/")) await page.waitForSelector(".tree");
   const seen = await page.evaluate(() => ({
     raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector(".katex")).length,
     unnamed: [...document.querySelectorAll("article img")].filter((x) => !x.alt || /^_images|[.]png$/.test(x.alt)).length,
@@ -99,7 +100,7 @@ for (const [name, targets] of links) {
     const url = new URL(target), path = url.pathname.slice(under.length + 1) || "index.html", id = decodeURIComponent(url.hash.slice(1));
     if (!path.endsWith(".html")) continue;
     must(ids.has(path), `${name}: no page ${path}`);
-    if (id && !path.startsWith("glass")) must(!ids.has(path) || ids.get(path).has(id), `${name}: nothing at ${path}#${id}`);
+    if (id && !path.startsWith("glass/")) must(!ids.has(path) || ids.get(path).has(id), `${name}: nothing at ${path}#${id}`);
   }
 }
 

@@ -1,7 +1,9 @@
 """The reading site by Sphinx: the notebooks as stored, nothing executed, no request to another machine."""
 import logging
 import os
+import re
 import sys
+from html import escape
 
 from docutils import nodes
 
@@ -62,6 +64,19 @@ def tex(tag):
     return visit, None
 
 
+def fold(app, doctree, name):
+    "Sections that can wait are closed, and what stays in sight is their first sentence."
+    for section in doctree.findall(nodes.section):
+        if "· deeper" not in section[0].astext() or not name[:2].isdigit():
+            continue
+        first = next(section.findall(nodes.paragraph), None)
+        promise = re.split(r"(?<=[.?!:])\s", " ".join(first.astext().split()))[0] if first else ""
+        summary = f"<summary>Optional<span>: {escape(promise)}</span></summary>"
+        section.insert(1, nodes.raw("", f'<details class="deeper">{summary}', format="html"))
+        section.append(nodes.raw("", "</details>", format="html"))
+
+
 def setup(app):
     "Sphinx calls this."
+    app.connect("doctree-resolved", fold)
     app.add_html_math_renderer("tex", inline_renderers=tex("span"), block_renderers=tex("div"))

@@ -1,4 +1,4 @@
-// Sliders of the notebooks, on a page: one picture for each value, made beforehand by make_pictures.py.
+// What moves on a page: the notebooks' sliders, one picture for each value, made beforehand by make_pictures.py; and folded sections.
 
 /** Put the controls and the first picture into one box. */
 async function start(box) {
@@ -33,7 +33,17 @@ async function start(box) {
   draw();
 }
 
+/** A link to a folded section opens it. */
+function unfold() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+  const own = target?.querySelector(":scope > details.deeper");
+  if (own) own.open = true;
+}
+
+addEventListener("hashchange", unfold);
 addEventListener("DOMContentLoaded", () => {
+  unfold();
   const near = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
