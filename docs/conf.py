@@ -70,8 +70,10 @@ def fold(app, doctree, name):
         if "· deeper" not in section[0].astext() or not name[:2].isdigit():
             continue
         first = next(section.findall(nodes.paragraph), None)
-        promise = re.split(r"(?<=[.?!:])\s", " ".join(first.astext().split()))[0] if first else ""
-        summary = f"<summary>Optional<span>: {escape(promise)}</span></summary>"
+        parts = [(isinstance(part, nodes.math), escape(part.astext())) for part in first.children] if first else []
+        text = "".join(f'<span class="math">{part}</span>' if math else part for math, part in parts)
+        promise = re.split(r"(?<=[.?!:])\s", " ".join(text.split()))[0]
+        summary = f"<summary>Optional<i>: {promise}</i></summary>"
         section.insert(1, nodes.raw("", f'<details class="deeper">{summary}', format="html"))
         section.append(nodes.raw("", "</details>", format="html"))
 

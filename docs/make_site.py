@@ -232,8 +232,9 @@ def mend_pages() -> None:
         here = "../" * (len(path.relative_to(site).parts) - 1)  # links to the published site become local
         published = rf'(<a [^>]*href="){base}((?:[^".]+[.]html[^"]*)?)(?=")'
         page = re.sub(published, lambda link: link[1] + here + (link[2] or "index.html"), page)
-        letters = f'<link rel="preload" href="{here}_static/fonts/{serif}400-normal.woff2" as="font" crossorigin>'
-        path.write_text(page.replace("<head>", f"<head>{letters}", 1), encoding="utf-8")
+        fonts = [f"{here}_static/fonts/{serif}{style}-normal.woff2" for style in (400, 600)]
+        early = "".join(f'<link rel="preload" href="{font}" as="font" crossorigin>' for font in fonts)
+        path.write_text(page.replace("<head>", f"<head>{early}", 1), encoding="utf-8")
 
 
 def add_feed() -> None:
