@@ -1,4 +1,4 @@
-"""Encoder–decoder against GPT with equally many parameters, numbers below 10,000: the share of 500 held-out ones that are right.
+"""Encoder–decoder against GPT, equal parameters, numbers below 10,000: the share of 500 held-out ones that are right.
 
 `updates in equal time` is how many updates GPT, at its own speed, makes in the processor time of the encoder–decoder;
 `seconds` lists the processor times of all five trainings.
@@ -14,7 +14,11 @@ def run(notebook: dict, seed: int) -> dict:
     model, second = train(one_stack, seed)
     results["GPT, equal updates"] = right(model)
     fewer = round(steps * first / second)
-    variants = {"GPT, equal time": {}, "source looks ahead": {"two_way_source": True}, "loss on everything": {"loss_on_source": True}}
+    variants: dict[str, dict] = {
+        "GPT, equal time": {},
+        "source looks ahead": {"two_way_source": True},
+        "loss on everything": {"loss_on_source": True},
+    }
     seconds = [first, second]
     for name, options in variants.items():
         model, time = train(lambda options=options: one_stack(**options), seed, fewer)
