@@ -166,7 +166,8 @@ class GPT(nn.Module):
         shape = (c.vocab_size, c.hidden_size, c.num_attention_heads, c.num_hidden_layers, c.intermediate_size)
         config = GPTConfig(
             *shape, c.max_position_embeddings, 0.0, modern=True, n_kv_heads=c.num_key_value_heads,
-            rotary_base=rope["rope_theta"], norm_eps=c.rms_norm_eps, tie_embeddings=c.tie_word_embeddings, **_special(c),
+            rotary_base=rope["rope_theta"], norm_eps=c.rms_norm_eps, tie_embeddings=c.tie_word_embeddings,
+            **_special(c),
         )
         return _filled(cls(config), h, llama_tensors)
 
