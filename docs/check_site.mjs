@@ -119,6 +119,9 @@ must(states.size >= 4, `${states.size} states of the glass translator are linked
 
 const { page } = await open(browser, server.address);
 await page.goto(`${server.address}/index.html`);
+await page.fill("#course-search", "RoPE");  // as a visitor does; the questions below ask the engine itself
+const typed = await page.waitForSelector("#course-hits a", { timeout: 10_000 }).then((hit) => hit.textContent(), () => "nothing");
+must(/rotary/i.test(typed), `typing RoPE into the search finds ${typed}`);
 const questions = readFileSync(new URL("questions.tsv", import.meta.url), "utf8").split("\n").filter((x) => x && !x.startsWith("#"));
 let right = 0;
 for (const [question, answers] of questions.map((line) => line.split("\t"))) {
