@@ -118,7 +118,9 @@ def record(name: str) -> None:
     notebook = nbformat.read(root / "nbs" / f"{name}.ipynb", as_version=4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(recorder))
     resources = {"metadata": {"path": str((root / "nbs" / f"{name}.ipynb").parent)}}
-    NotebookClient(notebook, timeout=1800, kernel_name="python3", resources=resources).execute()
+    client = NotebookClient(notebook, timeout=1800, kernel_name="python3", resources=resources)
+    client.comm_open_handlers = {"jupyter.widget": lambda _: None}  # its answers to widgets can hang it (nbclient #312)
+    client.execute()
     folder = pictures / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

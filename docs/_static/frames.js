@@ -12,7 +12,7 @@ async function startFrames(box) {
     else Object.assign(input, { type: "range", min: 0, max: labels.length - 1, value: start });
     label.append(name, " ", input, " ", list ? "" : shown);
     form.append(label);
-    return { input, show: () => { shown.value = labels[input.value]; input.ariaValueText = labels[input.value]; }, size: labels.length };
+    return { input, show: () => { shown.value = labels[input.value]; if (!list) input.ariaValueText = labels[input.value]; }, size: labels.length };
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   box.append(form, picture, text);

@@ -34,7 +34,7 @@ window.courseSearch = async (question, limit = 8) => {
   const search = await (engine ??= makeEngine());
   const words = question.split(/\s+/).flatMap((word) => [word, synonyms[word.toLowerCase()] ?? []].flat());
   return search.search(words.join(" "), {
-    boost: { title: 3, page: 3 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
+    boost: { title: 3, page: 1 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
     boostDocument: (_, __, { weight }) => weight,
   }).slice(0, limit).map((hit) => ({ ...hit, url: hit.id }));
 };
