@@ -93,8 +93,9 @@ def fold_asserts(app, doctree, name):
         summary = f"<summary>checked by {n} assertion{'s' if n > 1 else ''}</summary>"
         code = ["\n".join(part).rstrip() for part in (lines[:first], lines[first:])]
         before, checks = (nodes.literal_block(text, text, **block.attributes) for text in code)
-        fence = [nodes.raw("", markup, format="html") for markup in (f'<details class="asserts">{summary}', "</details>")]
-        block.replace_self([before] * bool(code[0]) + [fence[0], checks, fence[1]])
+        start = nodes.raw("", f'<details class="asserts">{summary}', format="html")
+        end = nodes.raw("", "</details>", format="html")
+        block.replace_self([before] * bool(code[0]) + [start, checks, end])
 
 
 def setup(app):
