@@ -15,9 +15,9 @@ from .decoder import shift_right
 from .transformer import Transformer
 
 # %% ../nbs/18_reward.ipynb #18a0a005
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Tensor:
-    "Reward each text `(n,)`: 1 if it equals its reference and 0 otherwise."
-    return torch.tensor([float(h == r) for h, r in zip(hypotheses, references, strict=True)])
+def exact_match(answers: Sequence, wanted: Sequence) -> Tensor:
+    "Reward each of n answers: 1 if it equals what was wanted and 0 otherwise, `(n,)`."
+    return torch.tensor([float(a == w) for a, w in zip(answers, wanted, strict=True)])
 
 
 def group_advantages(rewards: Tensor, scaled: bool = True) -> Tensor:
@@ -33,9 +33,13 @@ def group_advantages(rewards: Tensor, scaled: bool = True) -> Tensor:
 
 # %% ../nbs/18_reward.ipynb #18a0a007
 def token_log_probs(model: Transformer, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
-    "Return log p of each target token `(B, T)`, 0 at padding, and of all tokens `(B, T, V)`, with gradients."
-    c = model.config
-    log_p = model(src, shift_right(tgt, c.bos_id)).float().log_softmax(-1)
+    """Return log p of each target token `(n·G, T)`, 0 at padding, and of all tokens `(n·G, T, V)`, with gradients.
+
+    Each of the sources `(n, S)` is encoded once, for its G targets.
+    """
+    c, group = model.config, len(tgt) // len(src)
+    memory, mask = (x.repeat_interleave(group, 0) for x in (model.encode(src), model.source_mask(src)))
+    log_p = model.decode(shift_right(tgt, c.bos_id), memory, mask).float().log_softmax(-1)
     chosen = log_p.gather(-1, tgt[..., None])[..., 0]
     return chosen.masked_fill(tgt == c.pad_id, 0.0), log_p
 
@@ -44,7 +48,7 @@ def policy_loss(
     model: Transformer, src: Tensor, tgt: Tensor, advantages: Tensor,
     start: Transformer | None = None, leash: float = 0.0,
 ) -> Tensor:
-    """Return the loss whose gradient pushes samples `(B, T)` by their advantages `(B,)` (Williams 1992), per token.
+    """Return the loss whose gradient pushes samples `(n·G, T)` by their advantages `(n·G,)` (Williams 1992), per token.
 
     With a `start` model, `leash` times KL(model ‖ start), averaged over the sampled places, is added.
     """
@@ -58,7 +62,7 @@ def policy_loss(
         loss = loss + leash * kl[real].mean()
     return loss
 
-
+# %% ../nbs/18_reward.ipynb #18rw0009
 def reward_step(
     model: Transformer, optimizer: torch.optim.Optimizer, src: Tensor, verdict: Callable[[Tensor], Tensor],
     group: int = 8, temperature: float = 1.0, max_new_tokens: int = 64, max_norm: float = 1.0,
@@ -67,15 +71,18 @@ def reward_step(
     """Sample `group` translations of each source `(n, S)`, reward them, and make one update.
 
     `verdict` maps sampled ids `(n·group, T)` to rewards `(n·group,)`. Returns the ids and the rewards `(n, group)`.
+    Without a leash, groups whose rewards are all equal are left out, since they push nothing.
     The update is on-policy if dropout is 0 and `temperature` is 1.
     """
     rows = src.repeat_interleave(group, 0)
     tgt = model.generate(rows, max_new_tokens, do_sample=True, temperature=temperature).clone()
     rewards = verdict(tgt).view(len(src), group)
-    advantages = group_advantages(rewards).flatten()
-    if bool(advantages.any()) or leash:
+    advantages = group_advantages(rewards)
+    used = advantages.any(-1) | bool(leash)
+    if used.any():
+        samples = tgt[used.repeat_interleave(group)]
         optimizer.zero_grad(set_to_none=True)
-        policy_loss(model, rows, tgt, advantages, start, leash).backward()
+        policy_loss(model, src[used], samples, advantages[used].flatten(), start, leash).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         optimizer.step()
     return tgt, rewards
