@@ -1,7 +1,7 @@
 """The policy gradient and one update from a verdict."""
 import torch
 
-from transformer_nbdev.reward import policy_loss, reward_step, token_log_probs
+from transformer_nbdev.reward import exact_match, policy_loss, reward_step, token_log_probs
 from transformer_nbdev.search import log_probabilities
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
@@ -34,3 +34,7 @@ def test_the_leash_costs_nothing_at_the_start_and_something_elsewhere():
     src, tgt, zeros = torch.tensor([[3, 2]]), torch.tensor([[4, 2], [5, 2]]), torch.zeros(2)
     assert float(policy_loss(model, src, tgt, zeros, model, 1.0)) == 0
     assert float(policy_loss(model, src, tgt, zeros, start, 1.0)) > 0.01
+
+
+def test_an_answer_that_equals_what_was_wanted_is_rewarded():
+    assert exact_match(["acht", "neun", 3], ["acht", "acht", 3]).tolist() == [1, 0, 1]
