@@ -32,8 +32,8 @@ def test_a_source_that_is_encoded_once_gives_every_target_its_probability():
 def test_the_leash_costs_nothing_at_the_start_and_something_elsewhere():
     model, start = small_model(0), small_model(1)
     src, tgt, zeros = torch.tensor([[3, 2]]), torch.tensor([[4, 2], [5, 2]]), torch.zeros(2)
-    assert float(policy_loss(model, src, tgt, zeros, model, 1.0)) == 0
-    assert float(policy_loss(model, src, tgt, zeros, start, 1.0)) > 0.01
+    assert policy_loss(model, src, tgt, zeros, model, 1.0).item() == 0
+    assert policy_loss(model, src, tgt, zeros, start, 1.0).item() > 0.01
 
 
 def test_an_answer_that_equals_what_was_wanted_is_rewarded():
