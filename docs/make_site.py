@@ -235,6 +235,15 @@ def sections() -> list[dict]:
     return found
 
 
+def still_contents() -> None:
+    "The theme's table of contents lays out the whole page to know where its headings are; ours waits (`frames.js`)."
+    script = site / "_static" / "scripts" / "furo.js"
+    theirs, text = 'null!==o&&new(e())(".toc-tree a"', script.read_text(encoding="utf-8")
+    if theirs not in text:
+        sys.exit("furo.js has changed: look for what follows the headings")
+    script.write_text(text.replace(theirs, theirs.replace("null!==o", "!1")), encoding="utf-8")
+
+
 def reachable(found: re.Match) -> str:
     "A printed text that is too wide to be seen whole can be scrolled by the keyboard, too."
     wide = max(map(len, re.sub("<[^>]*>", "", found[2]).split("\n"))) > 88
@@ -336,6 +345,7 @@ def main() -> None:
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(html, site)
     mend_pages()
+    still_contents()
     add_feed()
     packages = from_npm()
     add_search(packages)
