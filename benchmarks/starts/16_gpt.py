@@ -1,8 +1,8 @@
 """Encoder–decoder against GPT, equal parameters, numbers below 10,000: the share of 500 held-out ones that are right.
 
 `updates in equal time` is how many updates GPT, at its own speed, makes in the processor time of the encoder–decoder;
-`seconds` lists the processor times of all five trainings. `rates`, of the first start alone, has the shares of two other
-starts at each of three learning rates, for both models and equal updates.
+`seconds` lists the processor times of all five trainings. `rates`, of the first start alone, has the shares of two
+other starts at each of three learning rates, for both models and equal updates.
 """
 before = "16gpt039"
 
