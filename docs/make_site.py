@@ -202,13 +202,16 @@ def prepare() -> None:
         shutil.copytree(docs / folder, source / folder)
     if (docs / "pictures").is_dir():
         shutil.copytree(docs / "pictures", source / "_static" / "pictures", ignore=shutil.ignore_patterns("*.json"))
-    for path in filter(Path.is_file, source.rglob("*")):
-        old = before / path.relative_to(source)
-        if old.exists() and old.read_bytes() == path.read_bytes():
-            shutil.copystat(old, path)
+    now, then = ({p.relative_to(folder) for p in folder.rglob("*") if p.is_file()} for folder in (source, before))
+    anew = bool(then - now)  # Sphinx would leave the page of a file that has gone
+    for path in now:
+        if path in then and (before / path).read_bytes() == (source / path).read_bytes():
+            shutil.copystat(before / path, source / path)
         elif path.name == "conf.py" or path.parent.name == "_templates":  # of all pages
-            shutil.rmtree(html, ignore_errors=True)
-            shutil.rmtree(build / "doctrees", ignore_errors=True)
+            anew = True
+    if anew:
+        shutil.rmtree(html, ignore_errors=True)
+        shutil.rmtree(build / "doctrees", ignore_errors=True)
 
 
 def sections() -> list[dict]:
