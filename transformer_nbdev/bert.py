@@ -7,6 +7,7 @@ __all__ = ['mask_tokens', 'bert_weights', 'Bert', 'MaskedLM']
 
 # %% ../nbs/17_bert.ipynb #b17a0003
 import re
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -73,13 +74,14 @@ def bert_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def _shape(config) -> tuple:
+def _shape(config: Any) -> tuple[Any, ...]:
     "Return the first arguments of `Bert` for a BertConfig of the transformers library."
     c = config
     if c.hidden_act != "gelu" or getattr(c, "is_decoder", False):
         raise ValueError(f"expected an encoder with gelu, got {c.hidden_act!r}, is_decoder={c.is_decoder}")
     size = (c.vocab_size, c.hidden_size, c.num_attention_heads, c.num_hidden_layers, c.intermediate_size)
-    return (*size, c.hidden_dropout_prob, c.max_position_embeddings, c.type_vocab_size, c.pad_token_id)
+    rest = (c.hidden_dropout_prob, c.max_position_embeddings, c.type_vocab_size, c.pad_token_id)
+    return (*size, *rest, c.layer_norm_eps)
 
 # %% ../nbs/17_bert.ipynb #b17a0019
 class Bert(nn.Module):
@@ -112,14 +114,14 @@ class Bert(nn.Module):
         return self.encoder(self.dropout(self.norm(x)), padding_mask(ids, self.pad_id))
 
     @classmethod
-    def from_bert(cls, model: nn.Module) -> "Bert":
+    def from_bert(cls, model: Any) -> "Bert":
         """Copy a `BertModel` of the transformers library, or the one inside a larger BERT model.
 
         The copy is in evaluation mode. It omits the pooler, and the dropout on attention weights. Raises
         ValueError for another activation than gelu, and for a decoder.
         """
         model = getattr(model, "bert", model)
-        copy = cls(*_shape(model.config), norm_eps=model.config.layer_norm_eps).to(next(model.parameters()))
+        copy = cls(*_shape(model.config)).to(next(model.parameters()))
         copy.load_state_dict(bert_weights(model.state_dict()))
         return copy.eval()
 
@@ -140,7 +142,7 @@ class MaskedLM(nn.Module):
         return F.linear(x, self.bert.embedding.weight, self.bias)
 
     @classmethod
-    def from_bert(cls, model: nn.Module) -> "MaskedLM":
+    def from_bert(cls, model: Any) -> "MaskedLM":
         "Copy a `BertForMaskedLM` of the transformers library, in evaluation mode. See `Bert.from_bert`."
         if not hasattr(model, "cls"):
             raise ValueError(f"expected a BertForMaskedLM, got {type(model).__name__}: use Bert.from_bert")
