@@ -1,7 +1,7 @@
-// Sliders of the notebooks, on a page: one picture for each value, made beforehand by make_pictures.py.
+// What moves on a page: the notebooks' sliders, one picture for each value, made beforehand by make_pictures.py; and folded sections.
 
 /** Put the controls and the first picture into one box. */
-async function start(box) {
+async function startFrames(box) {
   const { controls, frames } = JSON.parse(box.querySelector("script").textContent);
   const picture = document.createElement("img"), text = document.createElement("pre"), form = document.createElement("form");
   const [, , width, height] = frames.flatMap(({ images }) => images).reduce((a, b) => (b[2] > a[2] ? b : a), [0, 0, 0, 0]);
@@ -12,7 +12,7 @@ async function start(box) {
     else Object.assign(input, { type: "range", min: 0, max: labels.length - 1, value: start });
     label.append(name, " ", input, " ", list ? "" : shown);
     form.append(label);
-    return { input, show: () => { shown.value = labels[input.value]; input.ariaValueText = labels[input.value]; }, size: labels.length };
+    return { input, show: () => { shown.value = labels[input.value]; if (!list) input.ariaValueText = labels[input.value]; }, size: labels.length };
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   box.append(form, picture, text);
@@ -33,12 +33,22 @@ async function start(box) {
   draw();
 }
 
+/** A link to a folded section opens it. */
+function unfold() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+  const own = target?.querySelector(":scope > details.deeper");
+  if (own) own.open = true;
+}
+
+addEventListener("hashchange", unfold);
 addEventListener("DOMContentLoaded", () => {
+  unfold();
   const near = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       near.unobserve(target);
-      start(target);
+      startFrames(target);
     }
   }, { rootMargin: "800px" });
   for (const box of document.querySelectorAll(".frames")) near.observe(box);
