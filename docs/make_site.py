@@ -24,6 +24,7 @@ parts = {  # of the first page's map, by the beginnings of names
     "II. Attention": "03 04 05 06",
     "III. Learning": "07 08 09 10",
     "IV. A translator": "11 12 13 14",
+    "V. From 2017 to today": "15 16",
     "A translator to use": "translator glass command_line command_line_options",
     "Faster": "speed/",
     "Other forms": "convert/",
@@ -201,13 +202,16 @@ def prepare() -> None:
         shutil.copytree(docs / folder, source / folder)
     if (docs / "pictures").is_dir():
         shutil.copytree(docs / "pictures", source / "_static" / "pictures", ignore=shutil.ignore_patterns("*.json"))
-    for path in filter(Path.is_file, source.rglob("*")):
-        old = before / path.relative_to(source)
-        if old.exists() and old.read_bytes() == path.read_bytes():
-            shutil.copystat(old, path)
+    now, then = ({p.relative_to(folder) for p in folder.rglob("*") if p.is_file()} for folder in (source, before))
+    anew = bool(then - now)  # Sphinx would leave the page of a file that has gone
+    for path in now:
+        if path in then and (before / path).read_bytes() == (source / path).read_bytes():
+            shutil.copystat(before / path, source / path)
         elif path.name == "conf.py" or path.parent.name == "_templates":  # of all pages
-            shutil.rmtree(html, ignore_errors=True)
-            shutil.rmtree(build / "doctrees", ignore_errors=True)
+            anew = True
+    if anew:
+        shutil.rmtree(html, ignore_errors=True)
+        shutil.rmtree(build / "doctrees", ignore_errors=True)
 
 
 def sections() -> list[dict]:
@@ -233,6 +237,15 @@ def sections() -> list[dict]:
                 "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
             })
     return found
+
+
+def still_contents() -> None:
+    "The theme's table of contents lays out the whole page to know where its headings are; ours waits (`frames.js`)."
+    script = site / "_static" / "scripts" / "furo.js"
+    theirs, text = 'null!==o&&new(e())(".toc-tree a"', script.read_text(encoding="utf-8")
+    if theirs not in text:
+        sys.exit("furo.js has changed: look for what follows the headings")
+    script.write_text(text.replace(theirs, theirs.replace("null!==o", "!1")), encoding="utf-8")
 
 
 def reachable(found: re.Match) -> str:
@@ -336,6 +349,7 @@ def main() -> None:
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(html, site)
     mend_pages()
+    still_contents()
     add_feed()
     packages = from_npm()
     add_search(packages)

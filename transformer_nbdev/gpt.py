@@ -101,7 +101,7 @@ class GPT(nn.Module):
         for norm in self.modules():
             if isinstance(norm, RMSNorm):
                 norm.eps = c.norm_eps
-        weight = self.embedding.weight if c.tie_embeddings else None
+        weight: Any = self.embedding.weight if c.tie_embeddings else None
         self.output = OutputProjection(c.d_model, c.vocab_size, weight)
         for table in (self.embedding, self.positions):
             for parameter in table.parameters():
@@ -191,7 +191,8 @@ def continue_prompt(
     training, caches = model.training, [KeyValueCache(length) for _ in model.layers]
     n_source = torch.full_like(prompt[:, 0], prompt.shape[1] - 1)
     mask = prefix_mask(prompt.shape[1], n_source) if c.two_way_source else None
-    going, written, new = torch.ones_like(prompt[:, 0], dtype=torch.bool), [], prompt
+    going, new = torch.ones_like(prompt[:, 0], dtype=torch.bool), prompt
+    written: list[Tensor] = []
     model.eval()
     try:
         while len(written) < max_new_tokens and going.any():
@@ -247,7 +248,7 @@ def _check(config: Any, wanted: Mapping[str, Any]) -> None:
             raise ValueError(f"GPT needs {name} = {value!r}, this model has {getattr(config, name)!r}")
 
 
-def _special(config: Any) -> dict[str, int]:
+def _special(config: Any) -> dict[str, Any]:
     "Return the ids of the special tokens; these models have no padding, so the end token serves."
     return {"pad_id": config.eos_token_id, "bos_id": config.bos_token_id, "eos_id": config.eos_token_id}
 

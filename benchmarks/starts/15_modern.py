@@ -1,12 +1,11 @@
 """What each invention since 2017 buys: the same translator trained with one change at a time, from several starts.
 
-    python benchmarks/starts/15_modern.py [--seeds 5]
-    python benchmarks/starts/15_modern.py --task multi30k --data DIR --minutes M [--seeds 3]
+    python benchmarks/starts/15_modern.py [--seeds 10]
 
-On the numbers of `13_translation`, every change is trained for the same number of updates at each of its learning
-rates, and at its best rate from several starts, for equal updates and again for equal process time. A result is the
-share of unseen numbers that is exactly right, the loss on them in nats per token, and the seconds of process time.
-With `--task multi30k` every change is trained for the same minutes at one rate, and the results are BLEU and loss.
+On the numbers of `13_translation`, every change is trained from two starts at each of four learning rates. At the best
+of them it is trained from several other starts, for equally many updates and again for equal process time. A result is
+the share of 500 unseen numbers that is exactly right, the loss on them in nats per token, and the seconds of process
+time. The loss on the same numbers chooses the rate.
 The JSON file beside this one is rewritten after every start, so a run that is cut short is kept.
 """
 import argparse
@@ -33,9 +32,8 @@ from transformer_nbdev.modern import (  # noqa: E402
     use_schedule,
     wsd_schedule,
 )
-from transformer_nbdev.tools.corpora import number_pairs, number_split, read_parallel  # noqa: E402
+from transformer_nbdev.tools.corpora import number_pairs, number_split  # noqa: E402
 from transformer_nbdev.training import Trainer, TrainingConfig  # noqa: E402
-from transformer_nbdev.translator import Translator  # noqa: E402
 
 before = "15res0a1"  # the cell of the notebook that reads the results
 schedules = {"cosine": cosine_schedule, "wsd": wsd_schedule}
@@ -59,25 +57,27 @@ changes: dict[str, tuple[dict, dict]] = {
     "today's block, Muon": (block, {"optimizer": "muon"}),
     "all of the above": ({**block, "soft_cap": 30.0, "zero_init": True}, {"optimizer": "muon", "schedule": "wsd"}),
 }
-steps, rates = 120, (4e-3, 8e-3)
+steps, rates = 120, (2e-3, 4e-3, 8e-3, 16e-3)
+tuning = (100, 101)  # starts that only choose the rate
 
 
 class Task:
-    "Pairs to train on and to test on, encoded once."
+    "The numbers of 13_translation, encoded once, and a narrow model that learns them."
 
-    def __init__(self, pairs, test, vocab_size: int, preset: str, **options):
-        self.tokenizer = Tokenizer.train((text for pair in pairs for text in pair), vocab_size)
-        self.sequences, self.test = encode_pairs(pairs, self.tokenizer), test
-        self.preset, self.options = preset, options
+    def __init__(self):
+        shown, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
+        pairs, self.test = number_pairs(shown), number_pairs(held_out[:500])
+        self.tokenizer = Tokenizer.train((text for pair in pairs for text in pair), 400)
+        self.sequences = encode_pairs(pairs, self.tokenizer)
 
-    def train(self, change: str, seed: int, **settings) -> tuple[ModernTransformer, Trainer, float]:
+    def train(self, change: str, seed: int, steps: int, lr: float) -> tuple[ModernTransformer, Trainer, float]:
         "Train one model; return it with its averaged weights, its trainer, and the seconds of process time."
         switches, more = changes[change]
-        settings = {**self.options, **settings, **more}
+        settings = dict(steps=steps, lr=lr, batch_tokens=400, warmup=40, ema=0.95) | more
         schedule = schedules.get(settings.pop("schedule", ""))
         torch.manual_seed(seed)
-        shape = {"norm_first": False, **settings.pop("shape"), **switches}
-        model = ModernTransformer(ModernConfig.preset(self.preset, self.tokenizer.vocab_size, **shape))
+        shape = dict(norm_first=False, d_model=64, d_ff=256, dropout=0.0) | switches
+        model = ModernTransformer(ModernConfig.preset("tiny", self.tokenizer.vocab_size, **shape))
         config = TrainingConfig(seed=seed, validate_every=0, save_every=0, **settings)
         batches = TokenBatches(*self.sequences, config.batch_tokens, seed)
         trainer = Trainer(model, batches, config, valid=self.test, tokenizer=self.tokenizer, quiet=True)
@@ -89,24 +89,6 @@ class Task:
             trainer.updater.update(trainer.progress)
             trainer.state.seconds += time.monotonic() - began
         return trainer.averaged_model(), trainer, time.process_time() - start
-
-
-def numbers() -> Task:
-    "The task of 13_translation."
-    shown, held_out = number_split(100_000, n_train=12_000, n_held_out=2_000)
-    half = dict(d_model=64, d_ff=256, dropout=0.0)
-    options = dict(batch_tokens=400, warmup=40, ema=0.95, shape=half)
-    return Task(number_pairs(shown), number_pairs(held_out[:500]), 400, "tiny", **options)
-
-
-def on_numbers(task: Task, change: str, seed: int, n: int, lr: float) -> list[float]:
-    "Return the share right, the loss and the seconds of a model trained for n updates."
-    try:
-        model, trainer, seconds = task.train(change, seed, steps=n, lr=lr)
-    except Exception as error:  # a loss that is not finite is a result
-        print(change, lr, error, flush=True)
-        return [0.0, 99.0, 0.0]
-    return [share_right(trainer, model), round(trainer.valid_loss(model), 4), round(seconds, 2)]
 
 
 @torch.no_grad()
@@ -124,16 +106,6 @@ def share_right(trainer: Trainer, model: ModernTransformer) -> float:
     return round(right / total, 4)
 
 
-def on_text(task: Task, change: str, seed: int, minutes: float) -> list[float]:
-    "Return BLEU and loss of a model trained for some minutes, and its number of updates."
-    from sacrebleu import corpus_bleu
-
-    model, trainer, _ = task.train(change, seed, minutes=minutes)
-    answers = Translator(model, task.tokenizer).translate([s for s, _ in task.test], max_tokens=8000)
-    bleu = corpus_bleu(answers, [[target for _, target in task.test]]).score
-    return [round(bleu, 2), round(trainer.valid_loss(model), 4), trainer.step]
-
-
 def write(path: Path, args: argparse.Namespace, runs: dict) -> None:
     "Write the results as JSON."
     about = {"command": "python benchmarks/starts/15_modern.py " + " ".join(sys.argv[1:]), "what": __doc__,
@@ -146,12 +118,13 @@ def prepare() -> None:
     "Prepare the task once in each process."
     global task
     torch.set_num_threads(1)
-    task = numbers()
+    task = Task()
 
 
 def job(change: str, seed: int, n: int, lr: float) -> list[float]:
-    "Train one model in a process that is prepared."
-    return on_numbers(task, change, seed, n, lr)
+    "Return the share right, the loss and the seconds of a model trained for n updates."
+    model, trainer, seconds = task.train(change, seed, steps=n, lr=lr)
+    return [share_right(trainer, model), round(trainer.valid_loss(model), 4), round(seconds, 2)]
 
 
 def seconds_per_update(rounds: int = 15) -> dict[str, float]:
@@ -168,54 +141,37 @@ def seconds_per_update(rounds: int = 15) -> dict[str, float]:
 
 def measure(pool: ProcessPoolExecutor, args: argparse.Namespace, out: Path, runs: dict) -> None:
     "Choose each change's rate, then train it for equal updates and for equal time."
-    tried = {(c, lr): pool.submit(job, c, 100, steps, lr) for c in changes for lr in rates}  # a seed not reported
+    cost = pool.submit(seconds_per_update).result()  # alone
+    runs["seconds per update"] = [cost]
+    print(cost, flush=True)
+    tried = {(c, lr): [pool.submit(job, c, seed, steps, lr) for seed in tuning] for c in changes for lr in rates}
     best: dict[str, float] = {}
     for change in changes:
-        found = {lr: tried[change, lr].result() for lr in rates}
-        best[change] = min(found, key=lambda lr: found[lr][1])
-        runs[f"rates: {change}"] = [[lr, *result] for lr, result in found.items()]
-        print(change, runs[f"rates: {change}"], flush=True)
+        found = {lr: [one.result() for one in tried[change, lr]] for lr in rates}
+        best[change] = min(rates, key=lambda lr: sum(loss for _, loss, _ in found[lr]))
+        runs[f"rates: {change}"] = [[lr, *result] for lr in rates for result in found[lr]]
+        print(change, best[change], runs[f"rates: {change}"], flush=True)
         write(out, args, runs)
-    timing = pool.submit(seconds_per_update)
-    for seed in range(args.seeds):
-        waiting = {c: pool.submit(job, c, seed, steps, best[c]) for c in changes}
-        for change, result in waiting.items():
-            runs.setdefault(f"updates: {change}", []).append(result.result())
-        write(out, args, runs)
-        print(seed, {c: runs[f"updates: {c}"][-1] for c in changes}, flush=True)
-    cost = timing.result()
-    runs["seconds per update"] = [cost]
-    write(out, args, runs)
-    for seed in range(args.seeds):
-        waiting = {c: pool.submit(job, c, seed, round(steps * cost["2017"] / cost[c]), best[c]) for c in changes}
-        for change, result in waiting.items():
-            runs.setdefault(f"time: {change}", []).append(result.result())
-        write(out, args, runs)
-        print("time", seed, flush=True)
+    for kind in ("updates", "time"):
+        for seed in range(args.seeds):
+            n = {c: round(steps * cost["2017"] / cost[c]) if kind == "time" else steps for c in changes}
+            waiting = {c: pool.submit(job, c, seed, n[c], best[c]) for c in changes}
+            for change, result in waiting.items():
+                runs.setdefault(f"{kind}: {change}", []).append(result.result())
+            write(out, args, runs)
+            print(kind, seed, {c: runs[f"{kind}: {c}"][-1][:2] for c in changes}, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--task", choices=("numbers", "multi30k"), default="numbers")
-    parser.add_argument("--data", help="folder of Multi30k: train.en, train.de, test_2016_flickr.en, …")
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time, for the numbers")
-    parser.add_argument("--out", default=None)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--out", type=Path, default=here / "15_modern.json")
     args = parser.parse_args()
     runs: dict[str, list] = {}
-    out = Path(args.out or here / ("15_modern.json" if args.task == "numbers" else "15_modern_multi30k.json"))
-    if args.task == "multi30k":
-        (pairs, _), (test, _) = (read_parallel(args.data, split) for split in ("train", "test_2016_flickr"))
-        task = Task(pairs, test, 8000, "small", batch_tokens=4096, warmup=400, lr=1e-3, shape={})
-        for seed in range(args.seeds):
-            for change in changes:
-                runs.setdefault(change, []).append(on_text(task, change, seed, args.minutes))
-                write(out, args, runs)
-        return
     with ProcessPoolExecutor(args.jobs, initializer=prepare) as pool:
-        measure(pool, args, out, runs)
-    print(f"wrote {out.name} of {root.name}")
+        measure(pool, args, args.out, runs)
+    print(f"wrote {args.out.name} of {root.name}")
 
 
 if __name__ == "__main__":

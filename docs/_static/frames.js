@@ -1,4 +1,4 @@
-// What moves on a page: the notebooks' sliders, one picture for each value, made beforehand by make_pictures.py; and folded sections.
+// What moves on a page: the notebooks' sliders, one picture for each value, made beforehand by make_pictures.py; folded sections; and the table of contents.
 
 /** Put the controls and the first picture into one box. */
 async function startFrames(box) {
@@ -41,9 +41,20 @@ function unfold() {
   if (own) own.open = true;
 }
 
+/** The table of contents shows where the reader is. */
+function follow() {
+  const seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) places.get(target).classList.toggle("scroll-current", isIntersecting);
+  }, { rootMargin: "-80px 0px -75%" });
+  const links = [...document.querySelectorAll(".toc-tree a[href^='#']")].filter(({ hash }) => hash);
+  const places = new Map(links.map((link) => [document.getElementById(decodeURIComponent(link.hash.slice(1))), link.parentElement]));
+  for (const section of places.keys()) if (section) seen.observe(section);
+}
+
 addEventListener("hashchange", unfold);
 addEventListener("DOMContentLoaded", () => {
   unfold();
+  follow();
   const near = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
