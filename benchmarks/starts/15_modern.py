@@ -11,7 +11,6 @@ the 2017 block that is made just before it. A change that runs the operations of
 The JSON file beside this one is rewritten after every start, so a run that is cut short is kept.
 """
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -22,8 +21,9 @@ import torch
 
 here = Path(__file__).parent
 sys.path.insert(0, str(here.parent))
-from common import record, root  # noqa: E402
+from common import record  # noqa: E402
 
+from run import write  # noqa: E402
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs  # noqa: E402
 from transformer_nbdev.decoder import shift_right  # noqa: E402
 from transformer_nbdev.modern import (  # noqa: E402
@@ -128,12 +128,11 @@ def share_right(trainer: Trainer, model: ModernTransformer) -> float:
     return round(right / total, 4)
 
 
-def write(path: Path, args: argparse.Namespace, runs: dict) -> None:
+def save(path: Path, runs: dict) -> None:
     "Write the results as JSON."
     about = {"command": "python benchmarks/starts/15_modern.py " + " ".join(sys.argv[1:]), "what": __doc__,
-             "steps": steps, "rates": rates, "changes": changes, "runs": runs}
-    text = json.dumps(record(about), ensure_ascii=False, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+             "steps": steps, "rates": rates, "changes": changes}
+    write(path, record(about), runs)
 
 
 def prepare() -> None:
@@ -161,7 +160,7 @@ def update_costs(rounds: int = 60) -> dict[str, list[float]]:
     return {c: quartiles.get(c, [1.0, 1.0, 1.0]) for c in changes}
 
 
-def measure(pool: ProcessPoolExecutor, args: argparse.Namespace, out: Path, runs: dict) -> None:
+def measure(pool: ProcessPoolExecutor, seeds: int, out: Path, runs: dict) -> None:
     "Choose each change's rate, then train it for equal updates and for equal time."
     cost = pool.submit(update_costs).result()  # alone
     runs["cost"] = [cost]
@@ -174,9 +173,9 @@ def measure(pool: ProcessPoolExecutor, args: argparse.Namespace, out: Path, runs
         best[change] = min(rates, key=lambda lr: sum(loss for _, loss in found[lr]))
         runs[f"rates: {change}"] = [[lr, *one] for lr in rates for one in found[lr]]
         print(change, best[change], runs[f"rates: {change}"], flush=True)
-        write(out, args, runs)
+        save(out, runs)
     for kind in ("updates", "time"):
-        for seed in range(args.seeds):
+        for seed in range(seeds):
             n = {c: round(steps / cost[c][1]) if kind == "time" else steps for c in changes}
             waiting = {c: pool.submit(result, c, seed, n[c], best[c]) for c in changes
                        if kind == "updates" or c not in same_work}
@@ -185,7 +184,7 @@ def measure(pool: ProcessPoolExecutor, args: argparse.Namespace, out: Path, runs
             if kind == "time":  # the same updates as before
                 for change in same_work:
                     runs.setdefault(f"time: {change}", []).append(runs[f"updates: {change}"][seed])
-            write(out, args, runs)
+            save(out, runs)
             print(kind, seed, {c: runs[f"{kind}: {c}"][-1] for c in changes}, flush=True)
 
 
@@ -193,12 +192,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--out", type=Path, default=here / "15_modern.json")
     args = parser.parse_args()
     runs: dict[str, list] = {}
     with ProcessPoolExecutor(args.jobs, initializer=prepare) as pool:
-        measure(pool, args, args.out, runs)
-    print(f"wrote {args.out.name} of {root.name}")
+        measure(pool, args.seeds, here / "15_modern.json", runs)
 
 
 if __name__ == "__main__":
