@@ -127,9 +127,12 @@ class GPT(nn.Module):
     def loss(self, src: Tensor, tgt: Tensor, epsilon: float = 0.1, reduction: str = "mean") -> Tensor:
         """Return the loss of target ids `(B, T)` after source ids `(B, S)`, in nats per predicted token.
 
-        The arguments are those of `Transformer.loss`, so the course's `Trainer` can train a GPT.
+        The arguments are those of `Transformer.loss`, so the course's `Trainer` can train a GPT. Raises ValueError if
+        padding has the id of the begin or end token, as after `from_gpt2`.
         """
         c = self.config
+        if c.pad_id in (c.bos_id, c.eos_id):
+            raise ValueError(f"pad_id = {c.pad_id} is the begin or end token, too: give padding an id of its own")
         ids, n_source = join_pairs(src, tgt, c.bos_id, c.pad_id)
         reads, wanted = ids[:, :-1], ids[:, 1:]
         mask = prefix_mask(reads.shape[1], n_source) if c.two_way_source else None
