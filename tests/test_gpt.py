@@ -125,3 +125,10 @@ def test_refusals():
         model.generate(prompt, max_new_tokens=22)
     again = [model.generate(prompt, 9, True, top_p=0.9, generator=torch.Generator().manual_seed(1)) for _ in range(2)]
     assert torch.equal(*again)
+
+
+def test_without_padding_a_gpt_learns_no_pairs():
+    "A converted model pads with its end token: `loss` would leave out the end and lose the beginning."
+    model = GPT(GPTConfig(20, d_model=8, n_heads=2, n_layers=1, d_ff=16, max_len=12, pad_id=2, bos_id=2, eos_id=2))
+    with pytest.raises(ValueError, match="pad_id"):
+        model.loss(torch.tensor([[5, 6, 2]]), torch.tensor([[7, 8, 2]]))

@@ -2,7 +2,7 @@
 
 `updates in equal time` is how many updates GPT, at its own speed, makes in the processor time of the encoder–decoder;
 `seconds` lists the processor times of all five trainings. `rates`, of the first start alone, has the shares of two
-other starts at each of three learning rates, for both models and equal updates.
+other starts at each of four learning rates, for both models and equal updates: the same rate is best for both.
 """
 before = "16gpt039"
 
@@ -28,6 +28,6 @@ def run(notebook: dict, seed: int) -> dict:
     if seed == 0:
         results["rates"] = {
             f"{name}, {lr}": [right(train(make, other, lr=lr)[0]) for other in (100, 101)]
-            for name, make in (("encoder–decoder", two_stacks), ("GPT", one_stack)) for lr in (2e-3, 4e-3, 8e-3)
+            for name, make in (("encoder–decoder", two_stacks), ("GPT", one_stack)) for lr in (2e-3, 4e-3, 8e-3, 16e-3)
         }
     return results | {"updates in equal time": fewer, "seconds": [round(s, 1) for s in seconds]}
