@@ -38,3 +38,12 @@ def test_the_leash_costs_nothing_at_the_start_and_something_elsewhere():
 
 def test_an_answer_that_equals_what_was_wanted_is_rewarded():
     assert exact_match(["acht", "neun", 3], ["acht", "acht", 3]).tolist() == [1, 0, 1]
+
+
+def test_references_teach_what_no_verdict_praises():
+    model, src = small_model(1), torch.full((2, 2), 5)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    references = src[:1], torch.tensor([[6, 2]])
+    for _ in range(20):
+        reward_step(model, optimizer, src, lambda ids: torch.zeros(len(ids)), max_new_tokens=4, references=references)
+    assert log_probabilities(model, *references).exp().item() > 0.9
