@@ -66,12 +66,13 @@ def policy_loss(
 def reward_step(
     model: Transformer, optimizer: torch.optim.Optimizer, src: Tensor, verdict: Callable[[Tensor], Tensor],
     group: int = 8, temperature: float = 1.0, max_new_tokens: int = 64, max_norm: float = 1.0,
-    start: Transformer | None = None, leash: float = 0.0,
+    start: Transformer | None = None, leash: float = 0.0, references: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sample `group` translations of each source `(n, S)`, reward them, and make one update.
 
     `verdict` maps sampled ids `(n·group, T)` to rewards `(n·group,)`. Returns the ids and the rewards `(n, group)`.
-    Without a leash, groups whose rewards are all equal are left out, since they push nothing.
+    Without a leash, groups whose rewards are all equal are left out, since they push nothing. `references`, sources
+    `(m, S)` and their right translations `(m, T)`, join the update as samples with advantage 1.
     The update is on-policy if dropout is 0 and `temperature` is 1.
     """
     rows = src.repeat_interleave(group, 0)
@@ -79,10 +80,15 @@ def reward_step(
     rewards = verdict(tgt).view(len(src), group)
     advantages = group_advantages(rewards)
     used = advantages.any(-1) | bool(leash)
+    losses = []
     if used.any():
         samples = tgt[used.repeat_interleave(group)]
+        losses.append(policy_loss(model, src[used], samples, advantages[used].flatten(), start, leash))
+    if references is not None:
+        losses.append(policy_loss(model, *references, torch.ones(len(references[1]), device=src.device)))
+    if losses:
         optimizer.zero_grad(set_to_none=True)
-        policy_loss(model, src[used], samples, advantages[used].flatten(), start, leash).backward()
+        torch.stack(losses).sum().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         optimizer.step()
     return tgt, rewards
