@@ -39,8 +39,10 @@ from transformer_nbdev.cli_options import (
     training_help,
     with_model,
     with_search,
+    with_start,
 )
 from .convert.ctranslate2 import CTranslate2Translator, is_convertible
+from .convert.fine_tuning import make_trainer
 from .convert.folders import convert_folder, load_translator
 from .data import Tokenizer
 from .glass import glass_page, look_inside, serve_glass
@@ -110,6 +112,7 @@ def main(args: list[str] | None = None) -> None:
 @shown("--tune/--no-tune", True, help="At the end, tune beam search's length penalty on validation sentences.")
 @device_option
 @plain_option
+@with_start
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in --out.")
 @options_of(TransformerConfig)
 @options_of(TrainingConfig)
@@ -175,10 +178,9 @@ def _trainer(settings: dict, options: dict) -> tuple[Trainer, Report]:
         where = settings["src"], settings["tgt"], settings["numbers_below"]
         valid, left_out = load_pairs(first, settings["valid_split"], *where)
     out, rising = options["out"], RisingDropout(settings.get("dropout_per_epoch", 0.0))
-    trainer = Trainer.from_pairs(
-        pairs, training, out, valid, settings["preset"], settings["vocab_size"],
-        options["device"], report, callbacks=[KeepSettings(settings), rising], score=_look,
-        tune=tune_search if settings.get("tune", True) else None, make_batches=make_batches, **settings["model"],
+    trainer = make_trainer(
+        settings, pairs, training, out, valid, options["device"], report, make_batches,
+        [KeepSettings(settings), rising], score=_look, tune=tune_search if settings.get("tune", True) else None,
     )
     if valid and left_out.left_out:
         trainer.say(f"validation: {left_out}")

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['model_help', 'training_help', 'choices', 'preset_kind', 'positive', 'precision_option', 'plain_option',
            'device_option', 'field_help', 'options_of', 'SectionedCommand', 'given_fields', 'usable_device',
-           'absolute_folder', 'output_file', 'shown', 'with_model', 'with_search', 'new_settings', 'read_settings',
-           'resumed_settings', 'KeepSettings']
+           'absolute_folder', 'output_file', 'shown', 'with_start', 'with_model', 'with_search', 'new_settings',
+           'read_settings', 'resumed_settings', 'KeepSettings']
 
 # %% ../nbs/command_line_options.ipynb #a0000003
 import inspect
@@ -21,6 +21,7 @@ from typing import Any, get_args, get_type_hints
 import click
 import torch
 
+from .convert.fine_tuning import shape_of
 from .encoder import activations
 from .speed.defaults import recipe
 from .tools.callbacks import Callback
@@ -78,7 +79,7 @@ class SectionedCommand(click.Command):
         cut = [*training_help].index("validate_every")
         sections = {
             "Data": "data weights stream src tgt train_split valid_split numbers_below preset vocab_size".split(),
-            "Run": "out resume config tune device plain".split(),
+            "Run": "out init old_data resume config tune device plain".split(),
             "Model": [*model_help],
             "Training": [*training_help][:cut],
             "Validation and saving": [*training_help][cut:],
@@ -126,6 +127,15 @@ def output_file(context: click.Context, parameter: click.Parameter, value: str |
 def shown(name: str, default: object, **options: Any) -> Callable:
     "Make an option whose help shows its default."
     return click.option(name, default=default, show_default=True, **options)
+
+
+def with_start(command: Callable) -> Callable:
+    "Add the options of a run that goes on from a trained model."
+    old = click.option("--old-data", callback=absolute_folder, help="With --init: the data that the model was trained "
+                       "on, whose validation split shows what is forgotten.  [default: the data that its run names]")
+    init = click.option("--init", callback=absolute_folder, help="Go on from this trained model, with its vocabulary "
+                        "and shape: a folder, Marian's too, or organisation/model on the hub.")
+    return init(old(command))
 
 
 preset_kind, positive = click.Choice([*presets]), click.IntRange(min=1)
@@ -180,13 +190,14 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
         raise ValueError(f"{options['config']} holds no settings: name the settings.json of a run, or its folder")
     names = "data weights stream src tgt train_split valid_split numbers_below tune".split()
     places = {k: other[k] if k in other and k not in typed else options.get(k) for k in names}
-    best = recipe("numbers" if places["data"] is None else "text")
+    init = options.get("init")
+    best = recipe("init" if init else "numbers" if places["data"] is None else "text")
     training, given = other.get("training", {**best["ends"], **best["training"]}), given_fields(TrainingConfig, options)
     if {"steps", "epochs", "minutes"} & given.keys():  # one that is given replaces the other limits
         training = {k: v for k, v in training.items() if k not in ("steps", "epochs", "minutes")}
     ramp = other.get("dropout_per_epoch", best["dropout_per_epoch"])
     shape = given_fields(TransformerConfig, {**options, "vocab_size": None})
-    return {
+    found = {
         **places,
         "preset": options["preset"] or other.get("preset", best["preset"]),
         "vocab_size": options["vocab_size"] or other.get("vocab_size", best["vocab_size"]),
@@ -195,6 +206,21 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
         "training": {**training, **given},
         "plain": options["plain"],
     }
+    return {**found, **_start(options)} if init or options.get("old_data") else found
+
+
+def _start(options: dict) -> dict:
+    "Return the settings of a run that goes on from a trained model. ValueError for options that would reshape it."
+    init, fixed = options["init"], ["preset", "vocab_size", *(name for name in model_help if name != "dropout")]
+    if not init:
+        raise ValueError("--old-data shows what a trained model forgets: add --init, or leave it out")
+    if given := [f"--{name.replace('_', '-')}" for name in fixed if options.get(name) is not None]:
+        raise ValueError(f"{', '.join(given)}: the model in {init} keeps its vocabulary and its shape; leave that out")
+    shape = asdict(shape_of(init))
+    if options.get("dropout") is not None:
+        shape["dropout"] = options["dropout"]
+    size = shape.pop("vocab_size")
+    return {"init": init, "old_data": options["old_data"], "preset": "base", "vocab_size": size, "model": shape}
 
 # %% ../nbs/command_line_options.ipynb #71f97cc7
 def read_settings(folder: str | os.PathLike) -> dict:
