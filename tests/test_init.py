@@ -64,6 +64,16 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path, trained):
     done = typed("train", "--out", tmp_path / "cut", "--resume", "--device=cpu")
     assert done.returncode == 0 and "before training" not in done.stderr, done.stderr
     same_run(tmp_path / "whole", tmp_path / "cut")
+    done = typed("train", "--out", run, "--resume", "--init", tmp_path / "cut", "--device=cpu")
+    assert done.returncode == 1 and "began with init = None" in done.stderr, done.stderr
+
+
+def test_the_default_rate_falls_with_the_width_and_a_limit_replaces_the_old_one(tmp_path, trained):
+    run, _, new = trained
+    assert tune(run, new, tmp_path / "run", "--epochs=0.1").returncode == 0
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["training"]["lr"] == 2e-3 * 128 / 16
+    done = typed("train", "--out", tmp_path / "run", "--resume", "--steps=3", "--device=cpu")
+    assert done.returncode == 0 and [*metrics(tmp_path / "run", "new_loss")][-1] == 3, done.stderr
 
 
 @pytest.mark.parametrize("options, words", [
@@ -152,6 +162,17 @@ def test_marian_goes_there_and_back_to_the_same_files_keys_and_types(tmp_path, t
     with torch.no_grad():
         logits = theirs(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt).logits
         assert (ours(src, tgt) - logits).norm() < (1e-5 if dtype == torch.float32 else 1e-2) * logits.norm()
+
+
+def test_marian_goes_on_with_several_data_read_at_once(tmp_path, trained):
+    opus(tmp_path / "opus", trained[2], torch.float32)
+    both = ["--data", trained[1], "--steps=2", "--valid-split=none"]
+    done = tune(tmp_path / "opus", trained[2], tmp_path / "run", *both, "--weight=1", "--weight=2")
+    assert done.returncode == 0, done.stderr
+    n_old, n_new = (len((corpus / "train.en").read_text().splitlines()) for corpus in trained[1:])
+    assert f"{n_new + 2 * n_old} sentence pairs" in done.stderr
+    done = tune(tmp_path / "opus", trained[2], tmp_path / "refused", *both, "--stream")
+    assert done.returncode == 1 and "leave out --stream" in done.stderr
 
 
 def test_targets_of_marian_are_split_by_the_model_of_their_side(tmp_path, trained):

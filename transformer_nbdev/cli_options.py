@@ -21,7 +21,7 @@ from typing import Any, get_args, get_type_hints
 import click
 import torch
 
-from .convert.fine_tuning import shape_of
+from .convert.fine_tuning import is_marian, shape_of
 from .encoder import activations
 from .speed.defaults import recipe
 from .tools.callbacks import Callback
@@ -53,7 +53,10 @@ def _defaults(cls: type, task: str) -> dict[str, object]:
 
 def options_of(cls: type) -> Callable[[Callable], Callable]:
     "Make a click option, None if not given, for each field with a help text. Its help shows each task's default."
-    hints, used = get_type_hints(cls), [_defaults(cls, task) for task in ("text", "numbers")]
+    hints, places = get_type_hints(cls), {"text": "", "numbers": "for numbers "}
+    if cls is TrainingConfig:  # a model that goes on keeps its shape
+        places["init"] = "with --init "
+    used = {task: _defaults(cls, task) for task in places}
 
     def decorate(command):
         for name, text in reversed(field_help(cls).items()):
@@ -62,8 +65,10 @@ def options_of(cls: type) -> Callable[[Callable], Callable]:
             kind = next(k for k in (*get_args(hints[name]), hints[name]) if k is not type(None))
             flag = "--" + name.replace("_", "-")
             flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
-            values = dict.fromkeys("none" if default[name] is None else str(default[name]) for default in used)
-            default = "" if [*values] == ["none"] else f"  [default: {'; for numbers '.join(values)}]"
+            values = {task: "none" if default[name] is None else str(default[name]) for task, default in used.items()}
+            usual = values["text"]
+            differ = [places[task] + value for task, value in values.items() if task == "text" or value != usual]
+            default = "" if differ == ["none"] else f"  [default: {'; '.join(differ)}]"
             choice = click.Choice(choices[name]) if name in choices else kind
             command = click.option(flags, name, type=choice, default=None, help=text + default)(command)
         return command
@@ -134,7 +139,8 @@ def with_start(command: Callable) -> Callable:
     old = click.option("--old-data", callback=absolute_folder, help="With --init: the data that the model was trained "
                        "on, whose validation split shows what is forgotten.  [default: the data that its run names]")
     init = click.option("--init", callback=absolute_folder, help="Go on from this trained model, with its vocabulary "
-                        "and shape: a folder, Marian's too, or organisation/model on the hub.")
+                        "and shape: a folder, Marian's too, or organisation/model on the hub. Its default --lr is for "
+                        "a width of 128 and falls with the width: twice as wide, half the rate.")
     return init(old(command))
 
 
@@ -192,9 +198,7 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
     places = {k: other[k] if k in other and k not in typed else options.get(k) for k in names}
     init = options.get("init")
     best = recipe("init" if init else "numbers" if places["data"] is None else "text")
-    training, given = other.get("training", {**best["ends"], **best["training"]}), given_fields(TrainingConfig, options)
-    if {"steps", "epochs", "minutes"} & given.keys():  # one that is given replaces the other limits
-        training = {k: v for k, v in training.items() if k not in ("steps", "epochs", "minutes")}
+    training = _with_given(other.get("training", {**best["ends"], **best["training"]}), options)
     ramp = other.get("dropout_per_epoch", best["dropout_per_epoch"])
     shape = given_fields(TransformerConfig, {**options, "vocab_size": None})
     found = {
@@ -203,10 +207,20 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
         "vocab_size": options["vocab_size"] or other.get("vocab_size", best["vocab_size"]),
         "model": {**best["model"], **other.get("model", {}), **shape},
         "dropout_per_epoch": 0.0 if options.get("dropout") is not None else ramp,
-        "training": {**training, **given},
+        "training": training,
         "plain": options["plain"],
     }
-    return {**found, **_start(options)} if init or options.get("old_data") else found
+    if init or options.get("old_data"):
+        found |= _start(options)
+        if options.get("lr") is None and "training" not in other:  # the recipe's rate is for a width of 128
+            found["training"]["lr"] *= 128 / found["model"]["d_model"]
+    return found
+
+
+def _with_given(training: dict, options: dict) -> dict:
+    "Merge training settings with the options that were given; a limit that is given replaces all other limits."
+    given, limits = given_fields(TrainingConfig, options), {"steps", "epochs", "minutes"}
+    return {**{k: v for k, v in training.items() if k not in limits or not limits & given.keys()}, **given}
 
 
 def _start(options: dict) -> dict:
@@ -219,8 +233,9 @@ def _start(options: dict) -> dict:
     shape = asdict(shape_of(init))
     if options.get("dropout") is not None:
         shape["dropout"] = options["dropout"]
-    size = shape.pop("vocab_size")
-    return {"init": init, "old_data": options["old_data"], "preset": "base", "vocab_size": size, "model": shape}
+    size, whole = shape.pop("vocab_size"), is_marian(init) and not options.get("stream")
+    found = {"init": init, "old_data": options["old_data"], "preset": "base", "vocab_size": size, "model": shape}
+    return {**found, "stream": False} if whole else found  # Marian's tokenizer is not for two threads
 
 # %% ../nbs/command_line_options.ipynb #71f97cc7
 def read_settings(folder: str | os.PathLike) -> dict:
@@ -243,13 +258,13 @@ def resumed_settings(options: dict, explicit: Set[str]) -> dict:
     settings = read_settings(options["out"])
     if not settings:
         raise ValueError(f"nothing to resume in {options['out']}: it has no settings.json")
-    shape = settings["preset"], settings["vocab_size"]
-    fixed = {**settings, **asdict(TransformerConfig.preset(*shape, **settings["model"]))}
+    model = TransformerConfig.preset(settings["preset"], settings["vocab_size"], **settings["model"])
+    fixed = {"init": None, "old_data": None, **settings, **asdict(model)}
     fixed |= {name: vars(TrainingConfig(**settings["training"]))[name] for name in ("batch_tokens", "seed")}
     for name in sorted(k for k in explicit & fixed.keys() - {"tune"} if options[k] != fixed[k]):
         change = f"{name} = {fixed[name]!r} and cannot go on with {options[name]!r}"
         raise ValueError(f"this run began with {change}; leave that option out")
-    training = {**settings["training"], **given_fields(TrainingConfig, options)}
+    training = _with_given(settings["training"], options)
     plain = options["plain"] or settings.get("plain", not settings.get("twins"))  # older runs wrote their parts' names
     tune = options["tune"] if "tune" in explicit else settings.get("tune", True)
     return {**settings, "training": training, "plain": plain, "tune": tune}
