@@ -25,9 +25,10 @@ from ..translator import Translator, corpus_scores
 def recipe(task: str) -> dict[str, Any]:
     """Return the default settings for "text" (29,000 sentence pairs, minutes on a CPU), "numbers", or "init".
 
-    "init" goes on from a trained model, whose shape replaces "preset", "vocab_size" and "model". Its rate, for a width
-    of 128, had the lowest validation loss of four on sentences of Multi30k about dogs, or came close (one seed); number
-    words, at a width of 64, liked twice as much (`benchmarks/fine_tuning.py`). `train` divides it by the width.
+    "init" goes on from a trained model, whose shape replaces "preset", "vocab_size" and "model". Its rate is for a
+    width of 128, and `train` lowers it for wider models. Of four rates on number words (width 64) and on sentences of
+    Multi30k about dogs (width 128, one seed), it had the second lowest validation loss; the lowest had twice this rate,
+    the highest tried, and we stay below it because a stronger model has more to lose (`benchmarks/fine_tuning.py`).
 
     "model" holds fields of `TransformerConfig`, "training" and "ends" fields of `TrainingConfig` ("ends": when
     to stop by default), and "dropout_per_epoch" is for `RisingDropout`. Raises KeyError for another task.
