@@ -139,7 +139,7 @@ def with_start(command: Callable) -> Callable:
     old = click.option("--old-data", callback=absolute_folder, help="With --init: the data that the model was trained "
                        "on, whose validation split shows what is forgotten.  [default: the data that its run names]")
     init = click.option("--init", callback=absolute_folder, help="Go on from this trained model, with its vocabulary "
-                        "and shape: a folder, Marian's too, or organisation/model on the hub. Its default --lr is for "
+                        "and shape: a folder, Marian's too, or organisation/model on the hub. The default rate is for "
                         "a width of 128 and falls with the width: twice as wide, half the rate.")
     return init(old(command))
 
