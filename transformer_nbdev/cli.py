@@ -39,8 +39,10 @@ from transformer_nbdev.cli_options import (
     training_help,
     with_model,
     with_search,
+    with_start,
 )
 from .convert.ctranslate2 import CTranslate2Translator, is_convertible
+from .convert.fine_tuning import make_trainer
 from .convert.folders import convert_folder, load_translator
 from .data import Tokenizer
 from .glass import glass_page, look_inside, serve_glass
@@ -50,7 +52,7 @@ from .speed.direct import Direct
 from .speed.parts import accelerate, fast_parts
 from .speed.streaming import StreamBatches, is_large, open_corpus
 from .tools.config import TrainingConfig
-from .tools.corpora import LengthWarning, Pairs, Report, incoming_lines, load_pairs
+from .tools.corpora import LengthWarning, Pairs, Report, incoming_lines, keep_whole, load_pairs
 from .tools.devices import bf16_pays, default_device, start_processes, together
 from .tools.files import say, write_atomically
 from .tools.hub import model_folder
@@ -110,18 +112,20 @@ def main(args: list[str] | None = None) -> None:
 @shown("--tune/--no-tune", True, help="At the end, tune beam search's length penalty on validation sentences.")
 @device_option
 @plain_option
+@with_start
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in --out.")
 @options_of(TransformerConfig)
 @options_of(TrainingConfig)
 def train(**options):
     """Train a model on sentence pairs.
 
-    Without --steps, --epochs or --minutes, it ends after 20 epochs (numbers: 1,000 updates). Ctrl-C saves a
-    checkpoint; --resume continues from it. --out gets model, tokenizer, settings, metrics and loss curve.
+    Without --steps, --epochs or --minutes, it ends after 20 epochs (numbers: 1,000 updates; --init: 5 epochs). Ctrl-C
+    saves a checkpoint; --resume continues from it. --out gets model, tokenizer, settings, metrics and loss curve.
 
     \b
     transformer-nbdev train --out numbers
     transformer-nbdev train --data my_folder --src en --tgt de --minutes 30 --out my_run
+    transformer-nbdev train --init my_run --data more_sentences --out tuned
     torchrun --nproc-per-node 2 -m transformer_nbdev train --data my_folder --out my_run
     """
     with together():
@@ -145,11 +149,13 @@ def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tupl
     names, stream = data if isinstance(data, list) else [data], settings.get("stream")
     if stream is None:
         stream = len(names) > 1 or is_large(names[0], split)
-    if not stream:
+    if not stream and len(names) == 1:
         return *load_pairs(names[0], split, settings["src"], settings["tgt"], below), None
     where = settings["src"], settings["tgt"], settings.get("weights"), out / "corpus"
     corpus = open_corpus(names, split, *where, below)
     order = corpus.draw(training.seed)
+    if not stream:
+        return *keep_whole(corpus.read(order), lambda i: corpus.place(int(order[i]))), None
     report, size = Report(len(order)), {"batch_tokens": training.batch_tokens, "seed": training.seed}
 
     def make_batches(tokenizer: Tokenizer, longest: int) -> StreamBatches:
@@ -175,10 +181,9 @@ def _trainer(settings: dict, options: dict) -> tuple[Trainer, Report]:
         where = settings["src"], settings["tgt"], settings["numbers_below"]
         valid, left_out = load_pairs(first, settings["valid_split"], *where)
     out, rising = options["out"], RisingDropout(settings.get("dropout_per_epoch", 0.0))
-    trainer = Trainer.from_pairs(
-        pairs, training, out, valid, settings["preset"], settings["vocab_size"],
-        options["device"], report, callbacks=[KeepSettings(settings), rising], score=_look,
-        tune=tune_search if settings.get("tune", True) else None, make_batches=make_batches, **settings["model"],
+    trainer = make_trainer(
+        settings, pairs, training, out, valid, options["device"], report, make_batches,
+        [KeepSettings(settings), rising], score=_look, tune=tune_search if settings.get("tune", True) else None,
     )
     if valid and left_out.left_out:
         trainer.say(f"validation: {left_out}")

@@ -208,7 +208,8 @@ class Trainer:
             encoded = encode_pairs(valid, tokenizer, longest, report)
             if report.left_out:
                 self.say(f"validation: {report}")
-            self.valid_batches = TokenBatches(*encoded, max(config.batch_tokens, longest), shuffle=False)
+            slots, pad_id = max(config.batch_tokens, longest), model.config.pad_id
+            self.valid_batches = TokenBatches(*encoded, slots, shuffle=False, pad_id=pad_id)
 
     @classmethod
     def from_pairs(
