@@ -1,4 +1,4 @@
-"""Five structures written anew, each with faults to plant: `make(structure, fault)` gives a model, sound for fault None.
+"""Five structures written anew, each with faults to plant: `make(structure, fault)`; the model is sound for None.
 
 In the manner of the Annotated Transformer (`annotated`), a hand-written GPT (`gpt`), a wrapper of `nn.Transformer`
 (`torch`), a Hugging Face model (`hub`) and an RNN with attention (`rnn`). Padding is 0, the end 2, 40 ids.
@@ -15,8 +15,10 @@ general = ["dropout", "first loss", "copies", "gradients", "neighbors"]
 faults = {
     "annotated": [*general, "future", "mask", "heads", "reach", "source", "padding", "padding mask", "nan", "positions",
                   "equal layers", "half precision"],
-    "gpt": [*general, "future", "future by one", "mask", "heads", "reach", "positions", "equal layers", "half precision"],
-    "torch": [*general, "future", "mask", "source", "padding", "padding mask", "positions", "equal layers", "half precision"],
+    "gpt": [*general, "future", "future by one", "mask", "heads", "reach", "positions", "equal layers",
+            "half precision"],
+    "torch": [*general, "future", "mask", "source", "padding", "padding mask", "positions", "equal layers",
+              "half precision"],
     "hub": [*general, "future", "padding", "cache", "equal layers", "half precision", "positions"],
     "rnn": [*general, "future", "source", "padding", "padding mask", "nan", "half precision"],
 }
@@ -158,7 +160,8 @@ class Torch(nn.Module):
         start(self, fault)
 
     def forward(self, src, tgt):
-        x, y = (self.words(ids) + (self.fault != "positions") * self.places.weight[: ids.shape[1]] for ids in (src, tgt))
+        places = self.places.weight * (self.fault != "positions")
+        x, y = (self.words(ids) + places[: ids.shape[1]] for ids in (src, tgt))
         hidden, ahead = src == 0, ~causal(tgt.shape[1], self.fault)
         hidden = {"padding": None, "padding mask": ~hidden}.get(self.fault, hidden)
         if self.fault == "neighbors":

@@ -49,7 +49,8 @@ from .speed.defaults import RisingDropout, show_translations, tune_search
 from .speed.direct import Direct
 from .speed.parts import accelerate, fast_parts
 from .speed.streaming import StreamBatches, is_large, open_corpus
-from .tools.check import check as check_model, made_by
+from .tools.check import check as check_model
+from .tools.check import made_by
 from .tools.config import TrainingConfig
 from .tools.corpora import LengthWarning, Pairs, Report, incoming_lines, load_pairs
 from .tools.devices import bf16_pays, default_device, start_processes, together

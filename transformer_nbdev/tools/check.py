@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .probes import Finding, Subject, behavior, fault, sound, untold
+from .probes import Finding, Subject, behavior, fault, first_tensor, sound, untold
 
 # %% ../../nbs/tools/check.ipynb #ch000002
 @dataclass
@@ -42,6 +42,46 @@ class Report:
     __repr__ = __str__
 
 # %% ../../nbs/tools/check.ipynb #ch000004
+def _by_steps(s: Subject, inputs: tuple[Tensor, ...]) -> Tensor | None:
+    "The logits computed token by token with the model's own cache, or None if there is none."
+    tokens, model = inputs[-1].split(1, dim=1), s.model
+    if s.kind == "encoder-decoder" and not s.hugging and hasattr(model, "start") and hasattr(model, "step"):
+        state = model.start(inputs[0], inputs[1].shape[1])
+        return torch.stack([first_tensor(model.step(ids[:, 0], state)) for ids in tokens], 1)
+    if not s.hugging or s.kind == "encoder":
+        return None
+    more: dict[str, Any] = {"use_cache": True}
+    if s.kind == "encoder-decoder":
+        more["encoder_outputs"] = model.get_encoder()(inputs[0])
+    rows = []
+    for ids in tokens:
+        out = model(**{"decoder_input_ids" if s.kind == "encoder-decoder" else "input_ids": ids}, **more)
+        if out.get("past_key_values") is None:
+            return None
+        more["past_key_values"] = out.past_key_values
+        rows.append(out.logits)
+    return torch.cat(rows, 1)
+
+
+@torch.no_grad()
+def _cache(s: Subject, cached: Callable | None) -> Finding:
+    inputs = s.inputs(2, 7)
+    with s.dropout_off():
+        stepped = cached(*inputs) if cached else _by_steps(s, inputs)
+    if stepped is None:
+        return untold("cache", "no cache is known: give cached, a function that computes the logits token by token")
+    full = s(*inputs)
+    places = (full - stepped.float()).abs().amax((0, 2)) > 1e-3 * full.std()
+    if not full.isfinite().all():
+        return untold("cache", "the outputs are not finite")
+    if places.any():
+        return fault("cache", f"with the cache, logits differ from position {int(places.nonzero()[0])} on, by up to "
+                      f"{s.differ(full, stepped.float()):.2g} standard deviations: look at the position of the "
+                      f"new token (not always 0) "
+                      "and at the order in which keys are appended")
+    return sound("cache", "token by token gives the same logits as all at once")
+
+# %% ../../nbs/tools/check.ipynb #ch000006
 def _first_loss(s: Subject) -> Finding:
     inputs = s.inputs(8, 12)
     logits = s(*inputs)
@@ -49,7 +89,8 @@ def _first_loss(s: Subject) -> Finding:
     loss, expected = float(F.cross_entropy(logits.flatten(0, 1), targets.flatten())), math.log(logits.shape[-1])
     numbers = f"{loss:.2f} nats per random token, and a model that knows nothing has ln V = {expected:.2f}"
     if math.isfinite(loss) and not expected - 0.5 < loss < expected + 2:
-        return fault("first loss", f"{numbers}: the logits start too far apart (standard deviation {float(logits.std()):.2g}); look at "
+        return fault("first loss", f"{numbers}: the logits start too far apart (standard deviation "
+            f"{float(logits.std()):.2g}); look at "
                       "the initialization, and with tied weights at the scale of the embedding")
     return sound("first loss", numbers) if math.isfinite(loss) else untold("first loss", "the logits are not finite")
 
@@ -69,10 +110,12 @@ def _equal(s: Subject) -> list[Finding]:
                 (layers if alike else copies).append((a, b))
     found = []
     if layers:
-        found.append(fault("equal layers", f"{len(layers)} pairs of matrices start equal, first {' and '.join(layers[0])}: layers made by "
+        found.append(fault("equal layers", f"{len(layers)} pairs of matrices start equal, first "
+            f"{' and '.join(layers[0])}: layers made by "
                             "`deepcopy` (as `nn.TransformerEncoder` does) need their own random numbers"))
     if copies:
-        found.append(fault("copies", f"{' and '.join(copies[0])} hold equal values in different memory: they drift apart in "
+        found.append(fault("copies", f"{' and '.join(copies[0])} hold equal values in different memory: they "
+            f"drift apart in "
                             "training; to tie weights, assign the same Parameter"))
     return found or [sound("copies", "no two matrices start with equal values")]
 
@@ -94,7 +137,8 @@ def _gradients(s: Subject) -> Finding:
     grads = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
     lost = [n for n, g in zip(parameters, grads) if (g is None or not g.any()) and "expert" not in n]
     if lost:
-        return fault("gradients", f"no gradient arrives at {len(lost)} of {len(grads)} parameters, first {lost[0]}: it is not used, or "
+        return fault("gradients", f"no gradient arrives at {len(lost)} of {len(grads)} parameters, first "
+            f"{lost[0]}: it is not used, or "
                       "there is a `detach`, `no_grad` or `.data` behind it")
     return sound("gradients", f"a gradient arrives at all {len(grads)} parameters")
 
@@ -109,17 +153,19 @@ def _half(s: Subject) -> Finding:
         name = str(dtype).removeprefix("torch.")
         try:
             if not s(*inputs, model=copy.deepcopy(s.module).to(dtype)).isfinite().all():
-                return fault("half precision", f"in {name} the outputs are not finite, in float32 they are: mask with -inf or "
+                return fault("half precision", f"in {name} the outputs are not finite, in float32 they are: "
+                    f"mask with -inf or "
                               "`torch.finfo(scores.dtype).min`, and look for sums and squares over 65,504")
         except RuntimeError as error:
             if "overflow" in str(error):
-                return fault("half precision", f"in {name}: {str(error).splitlines()[0]}; mask with -inf or `torch.finfo(scores.dtype).min`")
+                return fault("half precision", f"in {name}: {str(error).splitlines()[0]}; mask with -inf or "
+                    f"`torch.finfo(scores.dtype).min`")
             failed.append(name)
     if failed:
         return untold("half precision", f"the model does not run in {' and '.join(failed)} here")
     return sound("half precision", "bfloat16 and float16 give finite outputs")
 
-# %% ../../nbs/tools/check.ipynb #ch000006
+# %% ../../nbs/tools/check.ipynb #ch000008
 def _loss(s: Subject, loss: Callable) -> list[Finding]:
     "What the loss trains: the gradient with respect to the logits says it."
     vocab, pad, end = s(*s.inputs(1, 4)).shape[-1], s.pad_id, s.eos_id
@@ -136,12 +182,14 @@ def _loss(s: Subject, loss: Callable) -> list[Finding]:
     if end is None or end == pad:
         found.append(untold("end token", "no end id other than the padding id is known: give eos_id"))
     elif not used[3]:
-        found.append(fault("end token", f"a target {end} (the end token) gets no gradient: the model will never stop; look at "
+        found.append(fault("end token", f"a target {end} (the end token) gets no gradient: the model will never "
+            f"stop; look at "
                             "`ignore_index`, or at a target that is cut before its end"))
     if pad is None:
         return [*found, untold("padding trained", "no padding id is known: give pad_id")]
     if used[4] or used[5]:
-        found.append(fault("padding trained", f"targets that are padding ({pad}) get a gradient: give `ignore_index={pad}`, or "
+        found.append(fault("padding trained", f"targets that are padding ({pad}) get a gradient: give "
+            f"`ignore_index={pad}`, or "
                             "multiply by the mask before the sum"))
     change, moved = first[:, :3] - second[:, :3], grads[0][:, :3] - grads[1][:, :3]
     scale = float((change * moved).sum() / (change * change).sum())
@@ -150,13 +198,16 @@ def _loss(s: Subject, loss: Callable) -> list[Finding]:
     wanted = (first[:, :3] - grads[0][:, :3] / scale)
     share, kept = float(wanted[..., pad].mean()), float(wanted.gather(-1, targets[:, :3, None]).mean())
     if share > max(1e-5, 0.01 * (1 - kept) / vocab):
-        found.append(fault("smoothing", f"the target distribution keeps {kept:.3f} for the right token and gives padding {share:.2g}: "
+        found.append(fault("smoothing", f"the target distribution keeps {kept:.3f} for the right token and "
+            f"gives padding {share:.2g}: "
                             "leave padding out of the share of label smoothing"))
-    return found or [sound("loss", f"the end is trained, padding is not, and the right token has {kept:.3f} of the target")]
+    return found or [sound("loss", f"the end is trained, padding is not, and the right token has {kept:.3f} of "
+        f"the target")]
 
-# %% ../../nbs/tools/check.ipynb #ch000008
+# %% ../../nbs/tools/check.ipynb #ch000010
 def _learned(s: Subject, training_loss: Callable, gap: int, limit: float) -> float:
-    "Train on sequences in which a token decides the one `gap` later; return the cost of the random ones as a share of chance."
+    "Train on sequences in which a token decides the one `gap` later; return the cost of the random ones as a "
+    "share of chance."
     half = min(8, len(s.words) // 2)
     order = torch.randperm(half, generator=s.draw)
     optimizer = torch.optim.Adam(s.parameters.values(), 2e-3, (0.9, 0.98))
@@ -193,20 +244,24 @@ def _shift(s: Subject, training_loss: Callable) -> Finding:
         if 0.25 < share < 0.6:
             return sound("shift", f"{text}: each token is predicted from those before it")
         if -0.05 < share < 0.1:
-            return fault("shift", f"{text}: the model reads what it is to predict. The target is not shifted (or the future "
+            return fault("shift", f"{text}: the model reads what it is to predict. The target is not shifted "
+                f"(or the future "
                           "leaks): decode `tgt[:, :-1]` and compare with `tgt[:, 1:]`")
         s.module.load_state_dict(before)
         if share > 0.65 and _learned(s, training_loss, 2, 5) < 0.6:
-            return fault("shift", f"{text}, but the model learns to predict two tokens ahead: the target is shifted twice, once by you "
+            return fault("shift", f"{text}, but the model learns to predict two tokens ahead: the target is "
+                f"shifted twice, once by you "
                           "and once by the model or its loss (`labels` of Hugging Face models are shifted inside)")
         return untold("shift", f"{text}, which fits no shift; a longer training would tell")
     finally:
         s.module.load_state_dict(before)
 
-# %% ../../nbs/tools/check.ipynb #ch000010
+# %% ../../nbs/tools/check.ipynb #ch000012
 def _probes(s: Subject, loss: Any, training_loss: Any, cached: Any, fresh: bool) -> Iterator[tuple[str, Callable]]:
     "The probes that apply, in order."
-    yield from behavior(s, cached).items()
+    yield from behavior(s).items()
+    if s.kind != "encoder":
+        yield "cache", lambda s: _cache(s, cached)
     if fresh and s.kind != "encoder":
         yield "first loss", _first_loss
     if s.parameters:
