@@ -102,7 +102,8 @@ def _equal(s: Subject) -> list[Finding]:
         if p.dim() > 1 and float(p.detach().float().std()) > 0:
             head = p.detach().flatten()[:64].tolist()
             same.setdefault((tuple(p.shape), *head), []).append(name)
-    layers, copies = [], []
+    layers: list[tuple[str, str]] = []
+    copies: list[tuple[str, str]] = []
     for names in same.values():
         for a, b in itertools.combinations(names, 2):
             if torch.equal(s.parameters[a], s.parameters[b]):
@@ -133,7 +134,7 @@ def _gradients(s: Subject) -> Finding:
     terms = [x for x in values if isinstance(x, Tensor) and x.is_floating_point() and x.requires_grad]
     if not terms:
         return fault("gradients", "the output has no gradient at all: look for `no_grad` or `detach` in `forward`")
-    total = sum((x * torch.randn(x.shape, generator=noise).to(x)).sum() for x in terms)
+    total = torch.stack([(x * torch.randn(x.shape, generator=noise).to(x)).sum() for x in terms]).sum()
     grads = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
     lost = [n for n, g in zip(parameters, grads) if (g is None or not g.any()) and "expert" not in n]
     if lost:
@@ -280,7 +281,7 @@ def check(
     """Find out what is wrong with a Transformer, by its behavior alone. The model is left as it was.
 
     `model`: from ids `(B, S)` and `(B, T)`, or `(B, T)` alone, to logits `(B, T, V)`, states or class logits `(B, C)`;
-    `loss(logits, targets)`: what is minimized; `training_loss(src, tgt)` or `training_loss(ids)`: a whole training step;
+    `loss(logits, targets)`: what is minimized; `training_loss(src, tgt)` or `training_loss(ids)`: of a step;
     `cached`: like model, token by token; `kind`: "encoder-decoder", "decoder" or "encoder"; `fresh`: not trained yet;
     `say`: gets each finding as a line. Raises ValueError if the model cannot be called like this.
     """

@@ -67,7 +67,8 @@ class Subject:
     "A model made ready for the probes: called with ids alone, whatever it is."
 
     def __init__(self, model: Any, kind: str | None, vocab_size: int | None, pad_id: int | None, eos_id: int | None):
-        self.model, self.module = model, model if isinstance(model, nn.Module) else None
+        self.model = model
+        self.module: Any = model if isinstance(model, nn.Module) else None
         parts = list(model.modules()) if self.module is not None else []
         if parts and type(model).__module__.startswith("torch.nn."):
             raise ValueError(f"{type(model).__name__} takes vectors: give a function or module that takes ids")
@@ -125,7 +126,7 @@ class Subject:
         with self.dropout_off():
             if not self.hugging:
                 return model(*ids, **more)
-            more["attention_mask"] = (ids[0] != self.pad_id).long()
+            more["attention_mask"] = ids[0].ne(self.pad_id or 0).long()
             if self.kind == "encoder-decoder":
                 more["decoder_input_ids"] = ids[1]
             return model(input_ids=ids[0], **more)
@@ -328,7 +329,8 @@ class _Scores(TorchDispatchMode):
             q, k = args[0], args[1].repeat_interleave(args[0].shape[1] // args[1].shape[1], 1)
             bias = (kwargs or {}).get("attn_mask", args[3] if len(args) > 3 and isinstance(args[3], Tensor) else None)
             scores = q.detach() @ k.detach().mT
-            self.found.append(scores if bias is None or bias.dtype == torch.bool else scores / q.shape[-1] ** 0.5 + bias)
+            plain = bias is None or bias.dtype == torch.bool
+            self.found.append(scores if plain else scores / q.shape[-1] ** 0.5 + bias)
         elif "_softmax" in name and "log" not in name:
             self.found.append(args[0].detach())
         return func(*args, **(kwargs or {}))
