@@ -239,6 +239,8 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+    # Without what Python compiled once, each process would compile PyTorch anew, in six seconds.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     task, *words = sys.argv[1:] or [""]
     if task in ("-h", "--help", "help"):
         print(__doc__)

@@ -39,6 +39,7 @@ async function move(page, name) {
 async function look(name) {
   const { page, complaints } = await open(browser, server.address);
   await page.goto(`${server.address}/${name}`);
+  await page.addStyleTag({ content: "section { content-visibility: visible !important }" });  // all of it counts
   if (name.startsWith("glass/")) await page.waitForSelector(".tree");
   const seen = await page.evaluate(() => ({
     raw: [...document.querySelectorAll(".math")].filter((x) => !x.querySelector(".katex")).length,
@@ -57,11 +58,16 @@ async function look(name) {
     must(wide <= 0, `${name} at ${width}: ${wide} px too wide`);
     if (photographs) await page.screenshot({ path: `${photographs}/${name.replaceAll("/", "_")}.${width}.png`, fullPage: true });
   }
+  await page.setViewportSize({ width: 1280, height: 900 });
   if (!name.startsWith("reference/") || name === "reference/attention.html") {  // they are made alike
     await page.addScriptTag({ content: axe });
-    for (const colorScheme of ["light", "dark"]) {
+    await page.evaluate(() => {  // of formulas and code there are thousands of pieces, all alike
+      document.querySelectorAll(".katex").forEach((formula) => formula.replaceWith("x"));
+      [...document.querySelectorAll("pre")].slice(6).forEach((code) => (code.textContent = code.textContent));
+    });
+    for (const [colorScheme, rules] of [["light", {}], ["dark", { runOnly: ["color-contrast"] }]]) {
       await page.emulateMedia({ colorScheme });
-      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      const { violations } = await page.evaluate((rules) => window.axe.run(document, { resultTypes: ["violations"], ...rules }), rules);
       for (const { id, impact, nodes } of violations.filter(({ impact }) => ["serious", "critical"].includes(impact))) {
         failures.push(`${name}, ${colorScheme}: axe ${impact} ${id}, ${nodes.length} times: ${nodes[0].html.slice(0, 120)}`);
       }
@@ -119,13 +125,17 @@ must(states.size >= 4, `${states.size} states of the glass translator are linked
 
 const { page } = await open(browser, server.address);
 await page.goto(`${server.address}/index.html`);
+await page.fill("#course-search", "RoPE");  // as a visitor does; the questions below ask the engine itself
+const typed = await page.waitForSelector("#course-hits a", { timeout: 10_000 }).then((hit) => hit.textContent(), () => "nothing");
+must(/rotary/i.test(typed), `typing RoPE into the search finds ${typed}`);
 const questions = readFileSync(new URL("questions.tsv", import.meta.url), "utf8").split("\n").filter((x) => x && !x.startsWith("#"));
-let right = 0;
+const missed = [];
 for (const [question, answers] of questions.map((line) => line.split("\t"))) {
   const hits = (await page.evaluate((q) => window.courseSearch(q, 3), question)).map(({ url }) => url.replace(/^\/(.*)\.html#/, "$1#"));
-  if (hits.some((hit) => answers.split(" ").includes(hit))) right += 1;
+  if (!hits.some((hit) => answers.split(" ").includes(hit))) missed.push(`${question}: ${hits}`);
 }
-must(right >= 27, `the search answers ${right} of ${questions.length} questions`);
+const right = questions.length - missed.length;
+must(right >= 27, `the search answers ${right} of ${questions.length} questions, not\n  ${missed.join("\n  ")}`);
 console.log(`${sliders} sliders move`);
 console.log(`${pages.length} pages, ${[...links.values()].flat().length} links, ${right} of ${questions.length} questions answered`);
 await browser.close();

@@ -34,7 +34,7 @@ html_static_path = ["_static"]
 html_css_files = ["katex/katex.min.css", "course.css"]
 html_js_files = ["search.js", "frames.js"]
 html_favicon = "_static/favicon.svg"
-html_copy_source = False
+html_copy_source = html_use_index = html_domain_indices = False
 html_theme_options = {
     "light_css_variables": {
         "font-stack": "'Source Serif 4', Charter, Georgia, serif", "code-font-size": "78%",
@@ -44,7 +44,7 @@ html_sidebars = {"**": ["sidebar/brand.html", "search-box.html", "sidebar/scroll
                         "sidebar/scroll-end.html"]}
 templates_path = ["_templates"]
 sitemap_url_scheme = "{link}"
-sitemap_excludes = ["search.html", "genindex.html", "py-modindex.html"]
+sitemap_excludes = ["search.html"]
 notfound_urls_prefix = "/transformer_nbdev/"
 ogp_site_url = html_baseurl
 ogp_social_cards = {"enable": True, "line_color": "#0072B2"}
@@ -70,13 +70,36 @@ def fold(app, doctree, name):
         if "· deeper" not in section[0].astext() or not name[:2].isdigit():
             continue
         first = next(section.findall(nodes.paragraph), None)
-        promise = re.split(r"(?<=[.?!:])\s", " ".join(first.astext().split()))[0] if first else ""
-        summary = f"<summary>Optional<span>: {escape(promise)}</span></summary>"
+        parts = [(isinstance(part, nodes.math), escape(part.astext())) for part in first.children] if first else []
+        text = "".join(f'<span class="math">{part}</span>' if math else part for math, part in parts)
+        promise = re.split(r"(?<=[.?!:])\s", " ".join(text.split()))[0]
+        summary = f"<summary>Optional<i>: {promise}</i></summary>"
         section.insert(1, nodes.raw("", f'<details class="deeper">{summary}', format="html"))
         section.append(nodes.raw("", "</details>", format="html"))
+
+
+def fold_asserts(app, doctree, name):
+    "The assertions at the end of a cell are one line that can be opened."
+    for block in list(doctree.findall(nodes.literal_block)) if name[:2].isdigit() else []:
+        lines, first = block.astext().rstrip().split("\n"), None
+        for i in reversed(range(len(lines))):
+            if lines[i].startswith("assert "):
+                first = i
+            elif lines[i][:1] not in tuple(" )]}"):  # not the rest of an assertion
+                break
+        if first is None:
+            continue
+        n = sum(line.startswith("assert ") for line in lines[first:])
+        summary = f"<summary>checked by {n} assertion{'s' if n > 1 else ''}</summary>"
+        code = ["\n".join(part).rstrip() for part in (lines[:first], lines[first:])]
+        before, checks = (nodes.literal_block(text, text, **block.attributes) for text in code)
+        start = nodes.raw("", f'<details class="asserts">{summary}', format="html")
+        end = nodes.raw("", "</details>", format="html")
+        block.replace_self([before] * bool(code[0]) + [start, checks, end])
 
 
 def setup(app):
     "Sphinx calls this."
     app.connect("doctree-resolved", fold)
+    app.connect("doctree-resolved", fold_asserts)
     app.add_html_math_renderer("tex", inline_renderers=tex("span"), block_renderers=tex("div"))

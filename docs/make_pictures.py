@@ -23,7 +23,7 @@ mime = "application/x-frames+json"
 
 recorder = '''
 %matplotlib inline
-import io as _io, itertools as _it, base64 as _b64
+import base64 as _b64, io as _io, itertools as _it, math as _math
 import ipywidgets as _w, matplotlib.pyplot as _plt
 from IPython.core.pylabtools import print_figure as _print
 from IPython.display import display as _display
@@ -83,10 +83,12 @@ def _interactive(f, **controls):
     values = {name: _values(w) for name, w in widgets.items()}
     start = lambda name: _start(widgets[name], [value for _, value in values[name]])
     numeric = [name for name, w in widgets.items() if isinstance(w, (_w.FloatSlider, _w.IntSlider))]
-    total = lambda: __import__("math").prod(map(len, values.values()))
-    while total() > 90 and numeric:  # fewer steps; the first value shown is among them
-        name = max(numeric, key=lambda one: len(values[one]))
-        values[name] = values[name][start(name) % 2::2]
+    total = lambda: _math.prod(map(len, values.values()))
+    while total() > 130 and (long := [name for name in numeric if len(values[name]) > 8]):  # fewer steps
+        name = max(long, key=lambda one: len(values[one]))
+        values[name] = values[name][start(name) % 2::2]  # the first value shown is among them
+    if total() > 130:  # too many pictures, as for a game: the page links to the notebook
+        return _display({"application/x-frames+json": {"controls": [], "frames": []}}, raw=True)
     frames = []
     for chosen in _it.product(*values.values()):
         with _capture() as got:
@@ -116,7 +118,9 @@ def record(name: str) -> None:
     notebook = nbformat.read(root / "nbs" / f"{name}.ipynb", as_version=4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(recorder))
     resources = {"metadata": {"path": str((root / "nbs" / f"{name}.ipynb").parent)}}
-    NotebookClient(notebook, timeout=1800, kernel_name="python3", resources=resources).execute()
+    client = NotebookClient(notebook, timeout=1800, kernel_name="python3", resources=resources)
+    client.comm_open_handlers = {"jupyter.widget": lambda _: None}  # its answers to widgets can hang it (nbclient #312)
+    client.execute()
     folder = pictures / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -18,12 +18,13 @@ from make_pictures import fingerprint
 
 docs = Path(__file__).resolve().parent
 root, build = docs.parent, docs / "_build"
-source, site = build / "source", build / "site"
+source, html, site = build / "source", build / "html", build / "site"
 parts = {  # of the first page's map, by the beginnings of names
     "I. From words to vectors": "00 01 02",
     "II. Attention": "03 04 05 06",
     "III. Learning": "07 08 09 10",
     "IV. A translator": "11 12 13 14",
+    "V. From 2017 to today": "15 16 17",
     "A translator to use": "translator glass command_line command_line_options",
     "Faster": "speed/",
     "Other forms": "convert/",
@@ -34,6 +35,8 @@ notebook_url = "https://colab.research.google.com/github/transformer-nbdev/trans
 base = "https://transformer-nbdev.github.io/transformer_nbdev/"  # where the site is published
 serif = "source-serif-4-latin-"
 formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
+code_cell = re.compile(r'(<div class="cell_input.*?<pre>).*?(?=</pre>)', re.S)
+output_text = re.compile(r'(<div class="output (?:(?!<pre>).)*<pre)>(.*?)(?=</pre>)', re.S)
 named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
 
 live = """<iframe class="glass" src="glass/index.html?embed" title="The glass translator: type a number, cover a word">
@@ -169,8 +172,11 @@ def belongs(name: str, starts: list[str]) -> bool:
 
 
 def prepare() -> None:
-    "Write what Sphinx reads."
-    shutil.rmtree(source, ignore_errors=True)
+    "Write what Sphinx reads; what is as before keeps its time, and Sphinx leaves its page alone."
+    before = source.with_name("source-before")
+    shutil.rmtree(before, ignore_errors=True)
+    if source.exists():
+        source.rename(before)
     source.mkdir(parents=True)
     paths = sorted(path for path in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
     names = [path.relative_to(root / "nbs").with_suffix("").as_posix() for path in paths]
@@ -196,6 +202,16 @@ def prepare() -> None:
         shutil.copytree(docs / folder, source / folder)
     if (docs / "pictures").is_dir():
         shutil.copytree(docs / "pictures", source / "_static" / "pictures", ignore=shutil.ignore_patterns("*.json"))
+    now, then = ({p.relative_to(folder) for p in folder.rglob("*") if p.is_file()} for folder in (source, before))
+    anew = bool(then - now)  # Sphinx would leave the page of a file that has gone
+    for path in now:
+        if path in then and (before / path).read_bytes() == (source / path).read_bytes():
+            shutil.copystat(before / path, source / path)
+        elif path.name == "conf.py" or path.parent.name == "_templates":  # of all pages
+            anew = True
+    if anew:
+        shutil.rmtree(html, ignore_errors=True)
+        shutil.rmtree(build / "doctrees", ignore_errors=True)
 
 
 def sections() -> list[dict]:
@@ -203,9 +219,11 @@ def sections() -> list[dict]:
     found = []
     for path in sorted(site.rglob("*.html")):
         name = path.relative_to(site).as_posix()
-        if path.stem in ("genindex", "404") or name.startswith(("glass/", "_")) or name == "search.html":
+        if path.stem == "404" or name.startswith(("glass/", "_")) or name == "search.html":
             continue
-        page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        text = path.read_text(encoding="utf-8")  # the code of a long chapter takes most of the time, and is left out
+        article = code_cell.sub(r"\1", text[text.find("<article"):text.find("</article>")])
+        page = BeautifulSoup(article, "html.parser")
         for section in page.select("article section[id]"):
             for part in section.select("a.headerlink, div.cell_input, details summary"):
                 part.extract()
@@ -221,6 +239,21 @@ def sections() -> list[dict]:
     return found
 
 
+def still_contents() -> None:
+    "The theme's table of contents lays out the whole page to know where its headings are; ours waits (`frames.js`)."
+    script = site / "_static" / "scripts" / "furo.js"
+    theirs, text = 'null!==o&&new(e())(".toc-tree a"', script.read_text(encoding="utf-8")
+    if theirs not in text:
+        sys.exit("furo.js has changed: look for what follows the headings")
+    script.write_text(text.replace(theirs, theirs.replace("null!==o", "!1")), encoding="utf-8")
+
+
+def reachable(found: re.Match) -> str:
+    "A printed text that is too wide to be seen whole can be scrolled by the keyboard, too."
+    wide = max(map(len, re.sub("<[^>]*>", "", found[2]).split("\n"))) > 88
+    return f'{found[1]} tabindex="0">{found[2]}' if wide else found[0]
+
+
 def mend_pages() -> None:
     "Give the pages what the generator leaves out."
     (site / "search.html").unlink()  # ours is in the sidebar
@@ -229,11 +262,13 @@ def mend_pages() -> None:
         for old, new in mended.items():
             page = page.replace(old, new)
         page = re.sub(r'<link rel="search"[^>]*>', "", page)
+        page = output_text.sub(reachable, page)
         here = "../" * (len(path.relative_to(site).parts) - 1)  # links to the published site become local
         published = rf'(<a [^>]*href="){base}((?:[^".]+[.]html[^"]*)?)(?=")'
         page = re.sub(published, lambda link: link[1] + here + (link[2] or "index.html"), page)
-        letters = f'<link rel="preload" href="{here}_static/fonts/{serif}400-normal.woff2" as="font" crossorigin>'
-        path.write_text(page.replace("<head>", f"<head>{letters}", 1), encoding="utf-8")
+        fonts = [f"{here}_static/fonts/{serif}{style}.woff2" for style in ("400-normal", "600-normal", "400-italic")]
+        early = "".join(f'<link rel="preload" href="{font}" as="font" crossorigin>' for font in fonts)
+        path.write_text(page.replace("<head>", f"<head>{early}", 1), encoding="utf-8")
 
 
 def add_feed() -> None:
@@ -307,12 +342,14 @@ def add_glass(packages: Path) -> None:
 def main() -> None:
     "All of it."
     prepare()
-    shutil.rmtree(site, ignore_errors=True)
     strict = ["-q", "-W", "--keep-going"]
-    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", *strict, "-d", build / "doctrees", source, site]
+    sphinx = [sys.executable, "-m", "sphinx", "-b", "html", *strict, "-d", build / "doctrees", source, html]
     if subprocess.run(sphinx, env={**os.environ, "COURSE_DOCS": str(docs)}).returncode:
         sys.exit("Sphinx has complained: a warning is an error here")
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(html, site)
     mend_pages()
+    still_contents()
     add_feed()
     packages = from_npm()
     add_search(packages)

@@ -24,6 +24,11 @@ def test_what_a_word_needs_is_a_difference_of_two_probabilities(saved):
     assert [len(row) for row in look["needs"]] == [len(look["source"])] * len(look["target"])
 
 
+def test_a_source_of_a_single_piece_can_be_covered_too(saved):
+    look = look_inside(Translator.from_pretrained(saved), "a")
+    assert [word["text"] for word in look["source"]] == ["a"] and max(need for (need,) in look["needs"]) > 0
+
+
 def test_a_silent_head_writes_nothing_and_speaks_again_afterwards(saved):
     model = Translator.from_pretrained(saved).model.eval()
     src, tgt = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
@@ -41,4 +46,4 @@ def test_the_saved_page_holds_the_translation_and_needs_no_network(saved, tmp_pa
     text = page.read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.+?)</script>', text)[1].replace("<\\/", "</"))
     assert data["text"] == Translator.from_pretrained(saved).translate(["one </script>"], beam_size=4)[0]
-    assert not re.search(r'(src|href)="?https?:|@import|url\(', text)
+    assert not re.search(r'(src|<link[^>]+href)="?https?:|@import|url\(', text)

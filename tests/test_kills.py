@@ -1,6 +1,7 @@
 """A run killed at random moments, resumed until it ends: the same to the last bit, and nothing is left over.
 
-KILLS=70 python -m pytest -n 2 tests/test_kills.py does it seventy times, in one process and in two; by default once.
+Two processes train together, and one of them is killed. One process alone dies at each of its operations on files in
+tests/test_training.py. KILLS=70 python -m pytest -n 2 tests/test_kills.py does it seventy times; by default once.
 """
 import os
 import random
@@ -17,16 +18,16 @@ from transformer_nbdev.transformer import Transformer
 
 # The linear schedule depends on the whole length of a run, the paper's does not.
 options = ["--schedule=paper", "--warmup=10", "--dropout=0.1", "--accumulate=2", "--save-every=2"]
-steps, n_runs = 40, int(os.environ.get("KILLS", "1"))
+steps, world, n_runs = 40, 2, int(os.environ.get("KILLS", "1"))
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two processes"])
-def whole(request, corpus, tmp_path_factory) -> tuple[int, Path, float]:
-    "How many processes, a run of them that nothing disturbed, and the seconds it took."
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory) -> tuple[Path, float]:
+    "A run that nothing disturbed, and the seconds it took."
     folder, begun = tmp_path_factory.mktemp("runs") / "whole", time.monotonic()
-    texts = ended(begin(folder.parent, *[train(corpus, folder, *options, f"--steps={steps}")] * request.param))
+    texts = ended(begin(folder.parent, *[train(corpus, folder, *options, f"--steps={steps}")] * world))
     assert list(metrics(folder)) == list(range(1, steps + 1)), texts
-    return request.param, folder, time.monotonic() - begun
+    return folder, time.monotonic() - begun
 
 
 def ended(processes) -> list[str]:
@@ -48,7 +49,7 @@ def seen(folder: Path) -> bool:
 
 @pytest.mark.parametrize("number", range(n_runs))
 def test_a_run_killed_at_random_ends_like_an_undisturbed_one(corpus, whole, tmp_path, number):
-    rng, (world, undisturbed, seconds), kills = random.Random(number), whole, 0
+    rng, (undisturbed, seconds), kills = random.Random(number), whole, 0
     done, out = False, tmp_path / "out"
     while not done:
         more = ["--resume"] if find_checkpoints(out) else [*options, f"--steps={steps}"]

@@ -97,5 +97,8 @@ def test_every_stored_experiment_can_be_run_again():
         cells = json.loads((root / "nbs" / f"{script.stem}.ipynb").read_text(encoding="utf-8"))["cells"]
         stored = json.loads(script.with_suffix(".json").read_text(encoding="utf-8"))
         assert before in [cell["id"] for cell in cells]
-        starts = [len(results) for results in stored["runs"].values()]  # one: chosen beforehand, or a first start
-        assert 20 in starts and {*starts} <= {1, 20}
+        starts = [len(results) for results in stored["runs"].values()]
+        if script.stem < "15":  # one: chosen beforehand, or a first start
+            assert 20 in starts and {*starts} <= {1, 20}
+        else:  # a start of part five trains many models
+            assert max(starts) >= 5

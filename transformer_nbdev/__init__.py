@@ -5,6 +5,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # at run time, the first use of one of these names imports them all
+    from transformer_nbdev.bert import Bert, MaskedLM, mask_tokens
+    from transformer_nbdev.gpt import GPT, GPTConfig
+    from transformer_nbdev.modern import ModernConfig, ModernTransformer
     from transformer_nbdev.attention import attention, causal_mask, check_causal, fused_attention, padding_mask
     from transformer_nbdev.classification import TransformerClassifier
     from transformer_nbdev.data import TokenBatches, Tokenizer
@@ -27,6 +30,9 @@ if TYPE_CHECKING:  # at run time, the first use of one of these names imports th
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 _home = {
+    "bert": ["Bert", "MaskedLM", "mask_tokens"],
+    "gpt": ["GPT", "GPTConfig"],
+    "modern": ["ModernConfig", "ModernTransformer"],
     "attention": ["attention", "causal_mask", "check_causal", "fused_attention", "padding_mask"],
     "classification": ["TransformerClassifier"],
     "data": ["TokenBatches", "Tokenizer"],

@@ -105,15 +105,14 @@ def look_inside(translator: Translator, text: str, beam_size: int = 4, silent: I
         rows = alone.repeat(len(source) + 1, 1)
         for row, word in zip(rows[1:], source):
             row[word["pieces"]] = tokenizer.pad_id
-        covers = [tokenizer.decode(row) for row in model.generate(rows[1:], **search)] if len(ids) > 2 else [""]
+        covers = [tokenizer.decode(row) for row in model.generate(rows[1:], **search)]
         begun = torch.cat([out.new_tensor([tokenizer.bos_id]), out[:-1]])[None]
-        rows = rows if len(ids) > 2 else rows[:1].repeat(2, 1)  # a source of nothing but padding has no translation
         p = _probabilities(model(rows, begun.expand(len(rows), -1)), out, target)
         maps = attention_maps(model, alone, begun)
         found = translator.n_best([text], n_best=beam_size, beam_size=beam_size)[0]
     return {
         "text": tokenizer.decode(out), "source": source, "target": target, "covers": covers,
-        "needs": (p[:, :1] - p[:, 1:]).clamp(min=0).cpu().numpy().round(3).tolist(),
+        "needs": [[round(need, 3) for need in row] for row in (p[:, :1] - p[:, 1:]).clamp(min=0).tolist()],
         "maps": {kind: [_rounded(layer[0]) for layer in layers] for kind, layers in maps.items()},
         "read": [*read[:-1], "end"], "begun": ["begin", *written[:-1]],
         "written": [*written[:-1], "end" if over else written[-1]], "beam": found,

@@ -1,7 +1,7 @@
-// What moves on a page: the notebooks' sliders, one picture for each value, made beforehand by make_pictures.py; and folded sections.
+// What moves on a page: the notebooks' sliders, one picture for each value, made beforehand by make_pictures.py; folded sections; and the table of contents.
 
 /** Put the controls and the first picture into one box. */
-async function start(box) {
+async function startFrames(box) {
   const { controls, frames } = JSON.parse(box.querySelector("script").textContent);
   const picture = document.createElement("img"), text = document.createElement("pre"), form = document.createElement("form");
   const [, , width, height] = frames.flatMap(({ images }) => images).reduce((a, b) => (b[2] > a[2] ? b : a), [0, 0, 0, 0]);
@@ -12,7 +12,7 @@ async function start(box) {
     else Object.assign(input, { type: "range", min: 0, max: labels.length - 1, value: start });
     label.append(name, " ", input, " ", list ? "" : shown);
     form.append(label);
-    return { input, show: () => { shown.value = labels[input.value]; input.ariaValueText = labels[input.value]; }, size: labels.length };
+    return { input, show: () => { shown.value = labels[input.value]; if (!list) input.ariaValueText = labels[input.value]; }, size: labels.length };
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   box.append(form, picture, text);
@@ -41,14 +41,25 @@ function unfold() {
   if (own) own.open = true;
 }
 
+/** The table of contents shows where the reader is. */
+function follow() {
+  const seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) places.get(target).classList.toggle("scroll-current", isIntersecting);
+  }, { rootMargin: "-80px 0px -75%" });
+  const links = [...document.querySelectorAll(".toc-tree a[href^='#']")].filter(({ hash }) => hash);
+  const places = new Map(links.map((link) => [document.getElementById(decodeURIComponent(link.hash.slice(1))), link.parentElement]));
+  for (const section of places.keys()) if (section) seen.observe(section);
+}
+
 addEventListener("hashchange", unfold);
 addEventListener("DOMContentLoaded", () => {
   unfold();
+  follow();
   const near = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       near.unobserve(target);
-      start(target);
+      startFrames(target);
     }
   }, { rootMargin: "800px" });
   for (const box of document.querySelectorAll(".frames")) near.observe(box);

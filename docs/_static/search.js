@@ -16,7 +16,7 @@ function term(word) {
   return common.has(word) ? null : word.length > 4 ? word.replace(endings, "") : word.replace(/s$/, "");
 }
 
-async function start() {
+async function makeEngine() {
   const [{ default: MiniSearch }, sections] = await Promise.all([
     import(new URL("_static/minisearch.js", root()).href),
     fetch(new URL("_static/sections.json", root())).then((answer) => answer.json()),
@@ -31,10 +31,10 @@ async function start() {
 
 /** The sections that answer, best first. */
 window.courseSearch = async (question, limit = 8) => {
-  const search = await (engine ??= start());
+  const search = await (engine ??= makeEngine());
   const words = question.split(/\s+/).flatMap((word) => [word, synonyms[word.toLowerCase()] ?? []].flat());
   return search.search(words.join(" "), {
-    boost: { title: 3, page: 3 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
+    boost: { title: 3, page: 1 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
     boostDocument: (_, __, { weight }) => weight,
   }).slice(0, limit).map((hit) => ({ ...hit, url: hit.id }));
 };

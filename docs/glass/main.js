@@ -53,10 +53,10 @@ function App({ model, onReady }) {
   useEffect(() => { if (look) onReady(); }, [look]);
   const [drawn, setDrawn] = useState(false);  // all of it, so that nothing moves any more
   useEffect(() => document.getElementById(state.see)?.scrollIntoView(), [drawn, state.see]);
-  const shared = { model, state, change, look };
+  const shared = { model, state, change, look, error };
   return html`
     <main>
-      <${Ask} ...${shared} error=${error} />
+      <${Ask} ...${shared} ...${{ setError, embedded }} />
       ${look && html`<${Bridge} ...${shared} />`}
       ${embedded && html`<p><a href="index.html" target="_top">Look inside: every head, every sum, every hypothesis</a></p>`}
       ${look && !embedded && html`

@@ -18,16 +18,17 @@ function chosen(look, name) {
   return { kind, layer: Number(layer), head: Number(head), rows, columns, ...found };
 }
 
-export function Ask({ model, state, change, look, error }) {
-  const [text, setText] = useState(state.q), [empty, setEmpty] = useState(false);
+export function Ask({ state, change, error, setError, embedded }) {
+  const [text, setText] = useState(state.q);
   useEffect(() => setText(state.q), [state.q]);
   const go = (q, to = state.to) => {
-    setEmpty(!q.trim());
+    setError(q.trim() ? "" : "Type a number first.");
     if (q.trim()) change({ q, to, t: 0, e: -1, s: -1, c: -1 });
   };
   const examples = ["58074", "777", "21", "forty thousand and two", "234567"];
   return html`
     <header>
+      ${!embedded && html`<p class="home"><a href="../index.html">Transformer, from nothing</a>: the course that builds this model, beginning with <a href="../00_foundations.html">chapter 00</a></p>`}
       <h1>The glass translator</h1>
       <p class="lead">A small Transformer translates numbers into German or Korean, and shows everything it computes. Type a number, in digits or in English words.</p>
       <form class="ask" onSubmit=${(event) => { event.preventDefault(); go(text); }}>
@@ -40,7 +41,7 @@ export function Ask({ model, state, change, look, error }) {
         <button>Translate</button>
       </form>
       <p class="examples">Try ${examples.map((q) => html`<button type="button" onClick=${() => go(q)}>${q}</button> `)}</p>
-      ${(empty || error) && html`<p role="alert">${empty ? "Type a number first." : error}</p>`}
+      ${error && html`<p role="alert">${error}</p>`}
     </header>`;
 }
 
@@ -65,7 +66,7 @@ function useCovers(model, look) {
 }
 
 /** The English on the left, the translation on the right, and between them what each piece needs, or where one head looks. */
-export function Bridge({ model, state, change, look }) {
+export function Bridge({ model, state, change, look, error }) {
   const [done, setDone] = useState(look.written.length), [pointed, setPointed] = useState(-1);
   const covers = useCovers(model, look), before = useRef(false);
   useEffect(() => {
@@ -95,7 +96,7 @@ export function Bridge({ model, state, change, look }) {
     event.currentTarget.querySelectorAll("button")[next].focus();
   };
   return html`
-    <section aria-labelledby="writes">
+    <section aria-labelledby="writes" class=${error ? "old" : ""}>
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
       <p class="verdict">${!right
@@ -150,7 +151,7 @@ export function Heads({ model, state, change, look }) {
       <h2 id="heads">Where every head looks</h2>
       <p class="caption">The model has three kinds of attention, each with several heads; 2.3 is the third head of layer 2. The query always comes from the piece that reads. In
         cross-attention that is the piece before the one being written, while keys and values come from the English. In the other two kinds, all three come from the same side.</p>
-      <p class="caption">Choose a map to see it large, with a row for each piece that reads and a column for each piece that is read. Clear a tick to silence a head. Usually nothing breaks, because
+      <p class="caption">Choose a map to see it large, with a column for each piece that is read and a row for each piece that reads. While the translation is written, a row carries the name of the piece that comes out of it. Clear a tick to silence a head. Usually nothing breaks, because
         other heads carry the same information; then silence a whole group.</p>
       <div class="kinds">${kinds.map((kind) => html`
         <div><h3>${titles[kind]} <${Term} name=${terms[kind][0]} page=${terms[kind][1]} /> <button class="all" onClick=${() => muteAll(kind)}>${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
@@ -216,8 +217,8 @@ function Sum({ state, look, name }) {
   return html`
     <div class="sum">
       <h3>The sum behind the cell</h3>
-      <p>${map.kind === "encoder" ? html`The query comes from <b>${shown(map.rows[t])}</b>` : html`The query comes from the row that writes <b>${shown(map.rows[t])}</b>`}, the key
-        from <b>${shown(map.columns[s])}</b>. Their products in ${query.length} coordinates, blue if positive and red if negative:</p>
+      <p>${map.kind === "encoder" ? html`The query comes from <b>${shown(map.rows[t])}</b>` : html`The piece that reads is <b>${shown(look.read[t])}</b>, and it is about to write <b>${shown(map.rows[t])}</b>. The query comes from it`}, the key
+        from <b>${shown(map.columns[s])}</b>${map.kind === "cross" ? ", as the encoder has left it" : ""}. Their products in ${query.length} coordinates, blue if positive and red if negative:</p>
       <svg class="bars" viewBox="0 -1.05 ${products.length} 2.1" preserveAspectRatio="none" role="img" aria-label="products of query and key">
         ${products.map((x, i) => html`<rect x=${i + 0.1} width="0.8" y=${x > 0 ? -x / largest : 0} height=${Math.abs(x) / largest} class=${x > 0 ? "plus" : "minus"} />`)}
       </svg>
@@ -238,11 +239,12 @@ export function Whole({ model, state, change, look }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => setCopied(false), [state.mute]);
   if (!state.mute) return null;
-  const text = model.tokenizer.decode(look.ids), n = state.mute.split(",").length;
+  const text = model.tokenizer.decode(look.ids), silent = state.mute.split(","), n = silent.length;
+  const group = kinds.find((kind) => silent.filter((name) => name.startsWith(kind)).length === model.about.layers * model.about.heads);
   const share = async () => setCopied(await navigator.clipboard.writeText(location.href).then(() => true, () => false));
   return html`
     <aside class="broken" aria-live="polite">
-      <p>${n} of ${3 * model.about.layers * model.about.heads} heads silent: ${text === look.wholeText ? "the translation holds." : html`<span class="was">no longer <b lang=${state.to}>${look.wholeText}</b> but </span><b lang=${state.to}>${text || "nothing"}</b>`}</p>
+      <p>${n} of ${3 * model.about.layers * model.about.heads} heads silent: ${text === look.wholeText ? `the translation holds${group === "encoder" ? ": each English piece still brings its own word and its place" : ""}.` : html`<span class="was">no longer <b lang=${state.to}>${look.wholeText}</b> but </span><b lang=${state.to}>${text || "nothing"}</b>`}</p>
       ${text !== look.wholeText && html`<button onClick=${share}>${copied ? "Copied" : "Copy link"}</button>`}
       <button onClick=${() => change({ mute: "" })}>Let all speak</button>
     </aside>`;
@@ -328,7 +330,10 @@ export function Beam({ model, state, change, look, onDrawn }) {
       <h2 id="beam">What else it might have written</h2>
       <p class="caption">This is <${Term} name="beam search" page="12_inference" />. At each step, every beginning that is kept grows by one piece, and the most probable ${state.beam > 1 ? `${state.beam} of them are` : "one is"} kept; the others are dropped (grey). A
         number is the log-probability of everything up to there: −0.1 is 90 %, −6.9 is one in a thousand. A finished translation (blue) is ranked by its score, which is that number divided by a length
-        penalty, so that longer ones have a chance; the best score wins (orange). Point at a piece, tap it, or use the arrow keys to read its whole beginning.${other ? html` Here the search found a better translation than the one above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
+        penalty, so that longer ones have a chance; the best score wins (orange). Point at a piece, tap it, or use the arrow keys to read its whole beginning.${other ? html` Here the search has found a better translation than the one above: <b lang=${state.to}>${winner}</b>.` : ""}</p>
+      <p class="caption"><b>Why keep more than one?</b> While all its heads speak, this model is so sure of itself that one is enough. <button type="button" class="try"
+        onClick=${() => change({ q: "464", to: "de", mute: "cross-0-0,cross-0-1", beam: 1, c: -1, t: 0 })}>Silence two heads and write 464</button> Now <i>vier</i> looks best at the first step, but
+        everything that can follow it is improbable. Keep two beginnings, and <i>vierhundert</i> survives its first step and wins.</p>
       <p class="sliders">
         <label>Beginnings kept <output>${state.beam}</output>
           <input type="range" min="1" max="8" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
@@ -347,7 +352,7 @@ export function Beam({ model, state, change, look, onDrawn }) {
           const [x, y] = drawn.at.get(node.id), won = drawn.kept.has(node.id) && now + 1 === drawn.columns.length;
           const kind = `${won ? "won" : alive(node) ? node.fate : "dead"}${touched && way.includes(node) ? " seen" : ""}`;
           return html`<g class=${kind} transform="translate(${x} ${y})" tabindex=${node === end ? 0 : -1} data-id=${node.id} role="treeitem"
-              aria-label=${`${model.tokenizer.decode(pathOf(tree, node))}: ${node.total.toFixed(1)}, ${node.fate}`} onFocus=${() => setTouched(node)} onPointerEnter=${() => setTouched(node)}
+              aria-label=${`${cut(shown(model.tokenizer.piece(node.token)))} ${node.parent < 0 ? "" : node.total.toFixed(1)}: ${model.tokenizer.decode(pathOf(tree, node))}, ${node.fate}`} onFocus=${() => setTouched(node)} onPointerEnter=${() => setTouched(node)}
               onPointerLeave=${(event) => event.pointerType === "mouse" && setTouched(null)}>
             <rect x="0" y="-12" width="128" height="24" rx="6" />
             <text x="6" y="4" lang=${state.to}>${cut(shown(model.tokenizer.piece(node.token)))}</text>
