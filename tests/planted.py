@@ -11,28 +11,33 @@ import torch.nn.functional as F
 from torch import nn
 
 V, D, H = 40, 32, 4
-general = ["dropout", "first loss", "copies", "gradients", "neighbors"]
+general = ["dropout", "first loss", "copies", "gradients", "neighbors", "half precision", "not shifted",
+           "shifted twice"]
 faults = {
-    "annotated": [*general, "future", "mask", "heads", "reach", "source", "padding", "padding mask", "nan", "positions",
-                  "equal layers", "half precision"],
-    "gpt": [*general, "future", "future by one", "mask", "heads", "reach", "positions", "equal layers",
-            "half precision"],
-    "torch": [*general, "future", "mask", "source", "padding", "padding mask", "positions", "equal layers",
-              "half precision"],
-    "hub": [*general, "future", "padding", "cache", "equal layers", "half precision", "positions"],
-    "rnn": [*general, "future", "source", "padding", "padding mask", "nan", "half precision"],
+    "annotated": [*general, "future", "future by one", "mask", "heads", "heads of the encoder", "merging", "reach",
+                  "source", "padding", "padding mask", "nan", "positions", "equal layers", "cache"],
+    "gpt": [*general, "future", "future by one", "mask", "heads", "merging", "reach", "positions", "equal layers",
+            "cache"],
+    "torch": [*general, "future", "future by one", "mask", "source", "padding", "padding mask", "positions",
+              "equal layers"],
+    "hub": [*general, "future", "padding", "cache", "equal layers", "positions"],
+    "rnn": [*general, "future", "source", "padding", "padding mask", "nan", "cache"],
 }
 of_losses = ["end token", "padding trained", "smoothing"]
+# What the tool calls a fault, where the name differs.
+named = {"padding mask": "mask", "future by one": "future", "heads of the encoder": "heads", "merging": "future",
+         "not shifted": "shift", "shifted twice": "shift"}
 
 
 def start(model, fault):
     "Draw the weights small, as most do, and plant what concerns weights or the whole output."
     for name, p in model.named_parameters():
         if p.dim() > 1:
-            nn.init.normal_(p, std=1.0 if fault == "first loss" and p.shape[0] == V else 0.1)
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding)]
+            wide = fault == "first loss" and (p.shape[0] == V or isinstance(model, RNN))
+            nn.init.normal_(p, std=1.0 if wide else 0.1)
     if fault == "copies":
-        model.out.weight = nn.Parameter(tables[-1].weight.detach().clone())
+        table = next(m for m in model.modules() if isinstance(m, nn.Embedding) and len(m.weight) == V)
+        model.out.weight = nn.Parameter(table.weight.detach().clone())
     if fault == "equal layers":
         for stack in [m for m in model.modules() if isinstance(m, nn.ModuleList)]:
             for layer in stack[1:]:
@@ -40,7 +45,7 @@ def start(model, fault):
     return model
 
 
-def finish(x, fault, training=False):
+def finish(x, fault):
     "Plant what can happen to any hidden states `(B, L, D)`."
     if fault == "dropout":
         x = F.dropout(x, 0.1)
@@ -70,7 +75,7 @@ class Attention(nn.Module):
             low = -1e9 if self.fault == "half precision" else torch.finfo(scores.dtype).min
             scores = scores.masked_fill(~mask, -math.inf if self.fault == "nan" else low)
         out = scores.softmax(-1) @ v
-        out = out if self.fault == "reach" else out.transpose(1, 2)
+        out = out if self.fault in ("reach", "merging") else out.transpose(1, 2)
         return self.o(out.reshape(x.shape))
 
 
@@ -78,7 +83,7 @@ class Layer(nn.Module):
     def __init__(self, fault, cross=False):
         super().__init__()
         self.own, self.norm = Attention(fault), nn.ModuleDict({n: nn.LayerNorm(D) for n in "abc"[: 2 + cross]})
-        self.cross = Attention(None if fault in ("heads", "reach") else fault) if cross else None
+        self.cross = Attention(None if fault in ("heads", "reach", "merging") else fault) if cross else None
         self.up, self.down = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
 
     def forward(self, x, mask, memory=None, seen=None):
@@ -112,17 +117,18 @@ class Annotated(nn.Module):
     def __init__(self, fault=None):
         super().__init__()
         self.words, self.fault = nn.Embedding(V, D, padding_idx=0), fault
-        self.encoder = nn.ModuleList(Layer(fault if fault != "heads" else None) for _ in range(2))
+        below = {"heads": None, "merging": None, "heads of the encoder": "heads"}.get(fault, fault)
+        self.encoder = nn.ModuleList(Layer(below) for _ in range(2))
         self.decoder = nn.ModuleList(Layer(fault, True) for _ in range(2))
         self.norm, self.out = nn.LayerNorm(D), nn.Linear(D, V, bias=False)
         start(self, fault)
 
-    def embed(self, ids):
+    def embed(self, ids, moving=True):
         x = self.words(ids) * math.sqrt(D)
-        return x if self.fault == "positions" else x + waves(ids.shape[1]).to(x)
+        return x if self.fault == "positions" else x + waves(ids.shape[1])[torch.arange(ids.shape[1]) * moving].to(x)
 
-    def forward(self, src, tgt):
-        x, y, real = self.embed(src), self.embed(tgt), padding(src, self.fault)
+    def forward(self, src, tgt, moving=True):
+        x, y, real = self.embed(src), self.embed(tgt, moving), padding(src, self.fault)
         for layer in self.encoder:
             x = layer(x, real)
         memory = x * 0 if self.fault == "source" else x
@@ -140,12 +146,10 @@ class GPT(nn.Module):
         self.norm, self.out = nn.LayerNorm(D), nn.Linear(D, V, bias=False)
         start(self, fault)
         self.out.weight = self.out.weight if fault == "copies" else self.words.weight
-        if fault == "copies":
-            self.out.weight = nn.Parameter(self.words.weight.detach().clone())
 
-    def forward(self, ids):
-        place = torch.arange(ids.shape[1])
-        x = self.words(ids) + self.places(place * 0 if self.fault == "positions" else place)
+    def forward(self, ids, moving=True):
+        place = torch.arange(ids.shape[1]) * (moving and self.fault != "positions")
+        x = self.words(ids) + self.places(place)
         for layer in self.layers:
             x = layer(x, causal(ids.shape[1], self.fault))
         return self.out(self.norm(finish(x, self.fault)))
@@ -184,13 +188,11 @@ class RNN(nn.Module):
         self.writer = nn.GRU(D, D, batch_first=True, bidirectional=fault == "future")
         self.join, self.out = nn.Linear(2 * D, D), nn.Linear(D, V)
         start(self, fault)
-        if fault == "copies":
-            self.out.weight = nn.Parameter(self.target.weight.detach().clone())
 
     def forward(self, src, tgt):
         memory, _ = self.reader(self.source(src) * (self.fault != "source"))
         memory = memory * 0 if self.fault == "source" else memory
-        states = self.writer(self.target(tgt))[0][..., -D:] * 1.0
+        states = self.writer(self.target(tgt))[0].unflatten(-1, (-1, D)).sum(-2)
         scores, real = states @ memory.transpose(1, 2), (src != 0)[:, None]
         real = {"padding": real | True, "padding mask": ~real}.get(self.fault, real)
         if self.fault == "nan":
@@ -216,7 +218,7 @@ def hub(fault=None):
     if fault == "first loss":
         nn.init.normal_(body.wte.weight)
     if fault == "positions":
-        nn.init.zeros_(body.wpe.weight)
+        body.wpe.register_forward_hook(lambda module, args, out: out * 0)
     if fault == "equal layers":
         body.h[1].load_state_dict(body.h[0].state_dict())
     if fault == "half precision":
@@ -265,15 +267,40 @@ def loss_with(fault=None):
     return loss
 
 
-def training_loss_with(model, decoder, fault=None):
+def training_loss_with(model, fault=None):
     "A step of teacher forcing: target ids `(B, T)` are shifted by one, not at all, or twice."
     gap = {"not shifted": 0, "shifted twice": 2}.get(fault, 1)
 
     def loss(*sides):
         ids = sides[-1]
-        read, wanted = ids[:, : ids.shape[1] - gap], ids[:, gap:]
-        return F.cross_entropy(model(*sides[:-1], read).flatten(0, 1), wanted.flatten(), ignore_index=0)
+        if not isinstance(model, nn.Module) or not hasattr(model, "transformer"):
+            read, wanted = ids[:, : ids.shape[1] - gap], ids[:, gap:]
+            return F.cross_entropy(model(*sides[:-1], read).flatten(0, 1), wanted.flatten(), ignore_index=0)
+        if fault == "not shifted":  # a Hugging Face model shifts its labels by itself
+            return F.cross_entropy(model(ids).logits.flatten(0, 1), ids.flatten())
+        return model(ids, labels=ids).loss if gap == 1 else model(ids[:, :-1], labels=ids[:, 1:].contiguous()).loss
     return loss
+
+
+def cached_with(model, fault=None):
+    "The logits of a decoder that goes token by token: its position stays 0, or the RNN forgets its state."
+    def cached(*sides):
+        steps, (*src, ids) = [], sides
+        for t in range(ids.shape[1]):
+            read = ids[:, t : t + 1] if isinstance(model, RNN) and fault == "cache" else ids[:, : t + 1]
+            more = {} if isinstance(model, RNN) else {"moving": fault != "cache"}
+            steps.append(model(*src, read, **more)[:, -1])
+        return torch.stack(steps, 1)
+    return cached if isinstance(model, Annotated | GPT | RNN) else None
+
+
+def arguments(structure, fault=None):
+    "What `check` needs: the model, with the loss of its training if the fault is there."
+    model = make(structure, fault)
+    found = {"model": model, "loss": loss_with(fault), "cached": cached_with(model, fault), "pad_id": 0, "eos_id": 2}
+    if named.get(fault) == "shift":
+        found["training_loss"] = training_loss_with(model, fault)
+    return found
 
 
 def make(structure, fault=None):

@@ -49,8 +49,7 @@ from .speed.defaults import RisingDropout, show_translations, tune_search
 from .speed.direct import Direct
 from .speed.parts import accelerate, fast_parts
 from .speed.streaming import StreamBatches, is_large, open_corpus
-from .tools.check import check as check_model
-from .tools.check import made_by
+from .tools.check import check_place
 from .tools.config import TrainingConfig
 from .tools.corpora import LengthWarning, Pairs, Report, incoming_lines, load_pairs
 from .tools.devices import bf16_pays, default_device, start_processes, together
@@ -323,11 +322,11 @@ def glass(run: str, text: str | None, save: Path | None, port: int, no_browser: 
     write_atomically(save, lambda temporary: temporary.write_bytes(page))
 
 
-@cli.command()
+@cli.command(help=check_place.__doc__)
 @click.argument("place", metavar="MODULE:FUNCTION")
 def check(place: str) -> None:
-    "Find out what is wrong with the Transformer that a function of yours makes; exit with 1 if there is a fault."
-    if check_model(**made_by(place), say=click.echo).faults:
+    "Say what is wrong with the Transformer that a function makes; the exit code is 1 if there is a fault."
+    if check_place(place, click.echo).faults:
         raise SystemExit(1)
 
 # %% ../nbs/command_line.ipynb #29360304
