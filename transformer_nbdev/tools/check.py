@@ -133,8 +133,8 @@ def _equal(s: Subject) -> list[Finding]:
                 (layers if alike else copies).append((a, b))
     found = []
     if layers:
-        found.append(fault("equal layers", f"layers start equal: {len(layers)} pairs of matrices, the first "
-                           f"{' and '.join(layers[0])}", "layers made by `deepcopy`, as `nn.TransformerEncoder` and "
+        found.append(fault("equal layers", f"layers start equal: {len(layers)} pair{'s' * (len(layers) > 1)} of "
+                           f"matrices, first {' and '.join(layers[0])}", "layers made by `deepcopy`, as `nn.TransformerEncoder` and "
                            "`nn.TransformerDecoder` make them: draw new weights for each"))
     if copies:
         found.append(fault("copies", f"{' and '.join(copies[0])} hold equal values in different memory, so training "
@@ -263,6 +263,8 @@ def _shift(s: Subject, training_loss: Callable) -> list[Finding]:
     if pairs is None:
         return [untold("shift", "training_loss does not call the model on ids, or does not use the logits it returns")]
     read, grad = pairs
+    if not ((grad.sum(-1).abs() <= 1e-3 * grad.abs().sum(-1)) | (grad.amax(-1) <= 0)).all():
+        return [untold("shift", "training_loss is not a cross-entropy")]
     used, target = grad.abs().amax(-1) > 0, grad.argmin(-1)
     places, wanted = ((x[..., None] == ids[:, None]).float() for x in (read, target))
     known = used & places.any(-1) & wanted.any(-1)
@@ -277,7 +279,7 @@ def _shift(s: Subject, training_loss: Callable) -> list[Finding]:
         return [fault("shift", f"the target is shifted by {steps[0]}, not by 1: {text}token {steps[0]} places later",
                       "who shifts: Hugging Face models shift `labels` themselves, so give them unshifted ones")]
     if knows_end and not (used[1] & (target[1] == s.eos_id)).any():
-        return [fault("end token", f"the end token is never trained: {s.eos_id} is nowhere a target",
+        return [fault("end token", f"the end token is never trained: {s.eos_id} is never a target",
                       "targets that are cut before their end, and `ignore_index`")]
     return [sound("shift", f"{text}next token")]
 

@@ -94,12 +94,12 @@ def _heads(s: Subject) -> Finding | None:
         partly = hit.any(0) & ~hit.all(0)
         if partly.any():
             return fault("heads", f"the heads mix up positions: in the first layer, the first token changes the scores "
-                         f"of {int(hit[0].sum())} of {hit.shape[1]} heads, where it should change all of them",
+                         f"of {int(hit[0].sum())} of {hit.shape[1]} heads, but it should change all of them",
                          "how the heads are split: a bare `view` or `reshape` to (B, h, L, d_k) is wrong; write "
                          "`view(B, L, h, d_k).transpose(1, 2)`, and `transpose(1, 2)` again before merging")
     return None
 
-# %% ../../nbs/tools/probes.ipynb #7c6ee44c
+# %% ../../nbs/tools/probes.ipynb #pr000021
 def influence(s: Subject, side: int, length: int) -> Tensor:
     "How much a change of token s on one side moves the output at t, in standard deviations: `(S, T)`."
     inputs = s.inputs(1, length)
@@ -135,9 +135,9 @@ def _order(s: Subject) -> Finding:
         return fault("mask", "each position sees later tokens and no earlier ones: the causal mask is the wrong way "
                      "round", "the mask: True = may attend for `scaled_dot_product_attention`, but True = hidden for "
                      "`nn.MultiheadAttention` and `nn.Transformer`")
-    text = (f"the future leaks: {int(ahead.sum())} of {n * (n - 1) // 2} pairs, where a later token changes an earlier "
-            f"output, up to {int((ahead.nonzero() @ torch.tensor([1, -1])).max())} positions ahead, by up to "
-            f"{float(moved.tril(-1).max()):.2g} standard deviations")
+    pairs, depth = n * (n - 1) // 2, int((ahead.nonzero()[:, 0] - ahead.nonzero()[:, 1]).max())
+    text = (f"the future leaks: in {int(ahead.sum())} of {pairs} pairs a later token changes an earlier output, up to "
+            f"{depth} positions ahead and by up to {float(moved.tril(-1).max()):.2g} standard deviations")
     own = _attention(s, s.inputs(1, 24), 24, 24)
     if own and all((x - x.amax(-1, keepdim=True)).triu(1).le(-50).sum() == len(x) * n * (n - 1) // 2
                    for x in own):
