@@ -134,8 +134,8 @@ def _equal(s: Subject) -> list[Finding]:
     found = []
     if layers:
         found.append(fault("equal layers", f"layers start equal: {len(layers)} pair{'s' * (len(layers) > 1)} of "
-                           f"matrices, first {' and '.join(layers[0])}", "layers made by `deepcopy`, as `nn.TransformerEncoder` and "
-                           "`nn.TransformerDecoder` make them: draw new weights for each"))
+                           f"matrices, first {' and '.join(layers[0])}", "layers made by `deepcopy`, as "
+                           "`nn.TransformerEncoder` makes them: draw new weights for each"))
     if copies:
         found.append(fault("copies", f"{' and '.join(copies[0])} hold equal values in different memory, so training "
                            "drives them apart", "how the weights are tied: assign the same Parameter, "
