@@ -148,8 +148,7 @@ def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tupl
     "Return pairs, a report and None; if streamed, the first shard's pairs, a report and a function that makes batches."
     data, split, below = settings["data"], settings["train_split"], settings["numbers_below"]
     names, stream = data if isinstance(data, list) else [data], settings.get("stream")
-    if stream is None:
-        stream = len(names) > 1 or is_large(names[0], split)
+    stream = len(names) > 1 or is_large(names[0], split) if stream is None else stream
     if not stream and len(names) == 1:
         return *load_pairs(names[0], split, settings["src"], settings["tgt"], below), None
     where = settings["src"], settings["tgt"], settings.get("weights"), out / "corpus"
@@ -214,8 +213,7 @@ def _translator(options: dict) -> Any:
     if not isinstance(translator.model, Transformer):  # exported graphs
         return translator
     engine = "ctranslate2" if options.get("int8") else options.get("engine", "plain")
-    if engine == "auto":
-        engine = _fastest(options, translator)
+    engine = _fastest(options, translator) if engine == "auto" else engine
     if engine == "ctranslate2":
         if options["no_repeat_ngram"] or options.get("n_best", 1) > 1:
             raise ValueError("--n-best and --no-repeat-ngram are not for CTranslate2: leave out --int8 and --engine")
@@ -323,8 +321,7 @@ def glass(run: str, text: str | None, save: Path | None, port: int, no_browser: 
     translator = load_translator(run, device or default_device())
     if not save:
         return serve_glass(translator, port, not no_browser)
-    page = glass_page(look_inside(translator, text or "")).encode()
-    write_atomically(save, lambda temporary: temporary.write_bytes(page))
+    write_atomically(save, lambda path: path.write_bytes(glass_page(look_inside(translator, text or "")).encode()))
 
 
 @cli.command(help=check_place.__doc__)
