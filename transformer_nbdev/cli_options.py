@@ -103,11 +103,14 @@ def given_fields(cls: type, options: dict) -> dict:
 
 # %% ../nbs/command_line_options.ipynb #a0000011
 def usable_device(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    "Return the value of --device, if this machine has such a device."
+    "Return the value of --device, if this machine has such a device; let a GPU multiply float32 matrices in TF32."
     try:
-        torch.zeros((), device=default_device() if value is None else value).item()
+        tried = torch.zeros((), device=default_device() if value is None else value)
+        tried.item()
     except (RuntimeError, AssertionError) as error:
         raise click.BadParameter(str(error).splitlines()[0]) from None
+    if tried.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
     return value
 
 

@@ -258,8 +258,9 @@ class Batch:
 
     def to(self, device: str | torch.device) -> "Batch":
         "Copy the batch to another device, without waiting where the device allows it."
-        src, tgt = (x.to(device, non_blocking=True) for x in (self.src, self.tgt))
-        return Batch(src, tgt, self.n_tokens)
+        pinned = torch.device(device).type == "cuda" and self.src.device.type == "cpu"  # else the copy is waited for
+        src, tgt = (x.pin_memory() if pinned else x for x in (self.src, self.tgt))
+        return Batch(src.to(device, non_blocking=True), tgt.to(device, non_blocking=True), self.n_tokens)
 
 # %% ../nbs/10_data.ipynb #db47103e
 class TokenBatches:
