@@ -20,9 +20,10 @@ python = sys.executable
 workers = min(2, os.cpu_count() or 1)
 # These start first, so that both processes end at about the same time.
 longest = [
-    "13_translation", "bench", "quantization", "11_training", "translator", "onnx", "14_classification", "ctranslate2",
-    "command_line", "streaming", "10_data", "muon", "12_inference", "08_optimisation", "test_training", "test_kills",
-    "test_processes", "test_crossings", "test_onnx", "test_cli", "test_regressions", "test_convert", "test_resume",
+    "13_translation", "11_training", "14_classification", "fine_tuning", "bench", "command_line", "12_inference",
+    "17_bert", "16_gpt", "15_modern", "ctranslate2", "onnx", "streaming", "10_data", "muon", "08_optimisation",
+    "05_encoder", "test_training", "test_processes", "test_crossings", "test_onnx", "test_cli", "test_regressions",
+    "test_convert", "test_resume", "test_kills", "test_check", "test_init",
 ]
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.

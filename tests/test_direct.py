@@ -1,5 +1,6 @@
 "Decoding: the direct step writes what the plain one writes, and nothing waits for a GPU but what must."
 import contextlib
+import copy
 import time
 
 import pytest
@@ -14,7 +15,7 @@ from transformer_nbdev.speed.bench import caption_like
 from transformer_nbdev.speed.direct import Direct, DirectState
 from transformer_nbdev.speed.parts import replace, training_parts
 from transformer_nbdev.tools.config import TrainingConfig
-from transformer_nbdev.training import Updater
+from transformer_nbdev.training import Trainer, Updater, _move_average
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 source = torch.tensor([[5, 8, 3, 9, 2], [7, 4, 2, 0, 0], [4, 2, 0, 0, 0], [6, 6, 6, 2, 0]])
@@ -112,9 +113,11 @@ class Waits(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.found: list[str] = []
+        self.launches = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = str(function).split(".")[1]
+        self.launches += 1
         self.found += [name] if name in self.kinds else []
         indices = args[1] if name in ("index", "index_put_", "index_put") else []
         if any(isinstance(i, torch.Tensor) and i.dtype == torch.bool for i in indices):
@@ -152,3 +155,23 @@ def test_an_update_needs_no_value_on_the_program_side(optimizer, parts, monkeypa
     assert loss.device.type == "meta" and n_tokens > 0 and updater.state.step == 2
     with pytest.raises(RuntimeError):
         updater.check_finite(2)
+
+
+def test_a_validation_asks_for_values_only_at_its_end(monkeypatch):
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    batches, losses = TokenBatches(*caption_like(50, 300), 300), []
+    config = TrainingConfig(steps=1, precision="fp32", batch_tokens=300)
+    run = Trainer(tiny_model(vocab_size=300).eval(), batches, config, device="meta", quiet=True)
+    run.valid_batches, one_loss = batches, run.model.loss
+    monkeypatch.setattr(run.model, "loss", lambda *args: losses.append(one_loss(*args)) or losses[-1])
+    with pytest.raises(RuntimeError):  # meta tensors have none
+        run.valid_loss(run.model)
+    assert len(losses) == len(batches.plan) > 2
+
+
+def test_the_averages_of_all_weights_move_in_one_launch():
+    model = tiny_model()
+    average = copy.deepcopy(model)
+    with Waits() as mode:
+        _move_average(average, model, 0.9, 5)
+    assert mode.launches == 1

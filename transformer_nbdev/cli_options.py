@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['model_help', 'training_help', 'choices', 'preset_kind', 'positive', 'precision_option', 'plain_option',
            'device_option', 'field_help', 'options_of', 'SectionedCommand', 'given_fields', 'usable_device',
-           'absolute_folder', 'output_file', 'shown', 'with_model', 'with_search', 'new_settings', 'read_settings',
-           'resumed_settings', 'KeepSettings']
+           'absolute_folder', 'output_file', 'shown', 'with_start', 'with_model', 'with_search', 'new_settings',
+           'read_settings', 'resumed_settings', 'KeepSettings']
 
 # %% ../nbs/command_line_options.ipynb #a0000003
 import inspect
@@ -21,6 +21,7 @@ from typing import Any, get_args, get_type_hints
 import click
 import torch
 
+from .convert.fine_tuning import is_marian, shape_of
 from .encoder import activations
 from .speed.defaults import recipe
 from .tools.callbacks import Callback
@@ -52,7 +53,10 @@ def _defaults(cls: type, task: str) -> dict[str, object]:
 
 def options_of(cls: type) -> Callable[[Callable], Callable]:
     "Make a click option, None if not given, for each field with a help text. Its help shows each task's default."
-    hints, used = get_type_hints(cls), [_defaults(cls, task) for task in ("text", "numbers")]
+    hints, places = get_type_hints(cls), {"text": "", "numbers": "for numbers "}
+    if cls is TrainingConfig:  # a model that goes on keeps its shape
+        places["init"] = "with --init "
+    used = {task: _defaults(cls, task) for task in places}
 
     def decorate(command):
         for name, text in reversed(field_help(cls).items()):
@@ -61,8 +65,10 @@ def options_of(cls: type) -> Callable[[Callable], Callable]:
             kind = next(k for k in (*get_args(hints[name]), hints[name]) if k is not type(None))
             flag = "--" + name.replace("_", "-")
             flags = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
-            values = dict.fromkeys("none" if default[name] is None else str(default[name]) for default in used)
-            default = "" if [*values] == ["none"] else f"  [default: {'; for numbers '.join(values)}]"
+            values = {task: "none" if default[name] is None else str(default[name]) for task, default in used.items()}
+            usual = values["text"]
+            differ = [places[task] + value for task, value in values.items() if task == "text" or value != usual]
+            default = "" if differ == ["none"] else f"  [default: {'; '.join(differ)}]"
             choice = click.Choice(choices[name]) if name in choices else kind
             command = click.option(flags, name, type=choice, default=None, help=text + default)(command)
         return command
@@ -78,7 +84,7 @@ class SectionedCommand(click.Command):
         cut = [*training_help].index("validate_every")
         sections = {
             "Data": "data weights stream src tgt train_split valid_split numbers_below preset vocab_size".split(),
-            "Run": "out resume config tune device plain".split(),
+            "Run": "out init old_data resume config tune device plain".split(),
             "Model": [*model_help],
             "Training": [*training_help][:cut],
             "Validation and saving": [*training_help][cut:],
@@ -97,11 +103,14 @@ def given_fields(cls: type, options: dict) -> dict:
 
 # %% ../nbs/command_line_options.ipynb #a0000011
 def usable_device(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    "Return the value of --device, if this machine has such a device."
+    "Return the value of --device, if this machine has such a device; let a GPU multiply float32 matrices in TF32."
     try:
-        torch.zeros((), device=default_device() if value is None else value).item()
+        tried = torch.zeros((), device=default_device() if value is None else value)
+        tried.item()
     except (RuntimeError, AssertionError) as error:
         raise click.BadParameter(str(error).splitlines()[0]) from None
+    if tried.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
     return value
 
 
@@ -126,6 +135,16 @@ def output_file(context: click.Context, parameter: click.Parameter, value: str |
 def shown(name: str, default: object, **options: Any) -> Callable:
     "Make an option whose help shows its default."
     return click.option(name, default=default, show_default=True, **options)
+
+
+def with_start(command: Callable) -> Callable:
+    "Add the options of a run that goes on from a trained model."
+    old = click.option("--old-data", callback=absolute_folder, help="With --init: the data that the model was trained "
+                       "on, whose validation split shows what is forgotten.  [default: the data that its run names]")
+    init = click.option("--init", callback=absolute_folder, help="Go on from this trained model, with its vocabulary "
+                        "and shape: a folder, Marian's too, or organisation/model on the hub. The default rate is for "
+                        "a width of 128 and falls with the width: twice as wide, half the rate.")
+    return init(old(command))
 
 
 preset_kind, positive = click.Choice([*presets]), click.IntRange(min=1)
@@ -180,21 +199,46 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
         raise ValueError(f"{options['config']} holds no settings: name the settings.json of a run, or its folder")
     names = "data weights stream src tgt train_split valid_split numbers_below tune".split()
     places = {k: other[k] if k in other and k not in typed else options.get(k) for k in names}
-    best = recipe("numbers" if places["data"] is None else "text")
-    training, given = other.get("training", {**best["ends"], **best["training"]}), given_fields(TrainingConfig, options)
-    if {"steps", "epochs", "minutes"} & given.keys():  # one that is given replaces the other limits
-        training = {k: v for k, v in training.items() if k not in ("steps", "epochs", "minutes")}
+    init = options.get("init")
+    best = recipe("init" if init else "numbers" if places["data"] is None else "text")
+    training = _with_given(other.get("training", {**best["ends"], **best["training"]}), options)
     ramp = other.get("dropout_per_epoch", best["dropout_per_epoch"])
     shape = given_fields(TransformerConfig, {**options, "vocab_size": None})
-    return {
+    found = {
         **places,
         "preset": options["preset"] or other.get("preset", best["preset"]),
         "vocab_size": options["vocab_size"] or other.get("vocab_size", best["vocab_size"]),
         "model": {**best["model"], **other.get("model", {}), **shape},
         "dropout_per_epoch": 0.0 if options.get("dropout") is not None else ramp,
-        "training": {**training, **given},
+        "training": training,
         "plain": options["plain"],
     }
+    if init or options.get("old_data"):
+        found |= _start(options)
+        if options.get("lr") is None and "training" not in other:  # the recipe's rate is for a width of 128
+            found["training"]["lr"] *= 128 / found["model"]["d_model"]
+    return found
+
+
+def _with_given(training: dict, options: dict) -> dict:
+    "Merge training settings with the options that were given; a limit that is given replaces all other limits."
+    given, limits = given_fields(TrainingConfig, options), {"steps", "epochs", "minutes"}
+    return {**{k: v for k, v in training.items() if k not in limits or not limits & given.keys()}, **given}
+
+
+def _start(options: dict) -> dict:
+    "Return the settings of a run that goes on from a trained model. ValueError for options that would reshape it."
+    init, fixed = options["init"], ["preset", "vocab_size", *(name for name in model_help if name != "dropout")]
+    if not init:
+        raise ValueError("--old-data shows what a trained model forgets: add --init, or leave it out")
+    if given := [f"--{name.replace('_', '-')}" for name in fixed if options.get(name) is not None]:
+        raise ValueError(f"{', '.join(given)}: the model in {init} keeps its vocabulary and its shape; leave that out")
+    shape = asdict(shape_of(init))
+    if options.get("dropout") is not None:
+        shape["dropout"] = options["dropout"]
+    size, whole = shape.pop("vocab_size"), is_marian(init) and not options.get("stream")
+    found = {"init": init, "old_data": options["old_data"], "preset": "base", "vocab_size": size, "model": shape}
+    return {**found, "stream": False} if whole else found  # Marian's tokenizer is not for two threads
 
 # %% ../nbs/command_line_options.ipynb #71f97cc7
 def read_settings(folder: str | os.PathLike) -> dict:
@@ -217,13 +261,13 @@ def resumed_settings(options: dict, explicit: Set[str]) -> dict:
     settings = read_settings(options["out"])
     if not settings:
         raise ValueError(f"nothing to resume in {options['out']}: it has no settings.json")
-    shape = settings["preset"], settings["vocab_size"]
-    fixed = {**settings, **asdict(TransformerConfig.preset(*shape, **settings["model"]))}
+    model = TransformerConfig.preset(settings["preset"], settings["vocab_size"], **settings["model"])
+    fixed = {"init": None, "old_data": None, **settings, **asdict(model)}
     fixed |= {name: vars(TrainingConfig(**settings["training"]))[name] for name in ("batch_tokens", "seed")}
     for name in sorted(k for k in explicit & fixed.keys() - {"tune"} if options[k] != fixed[k]):
         change = f"{name} = {fixed[name]!r} and cannot go on with {options[name]!r}"
         raise ValueError(f"this run began with {change}; leave that option out")
-    training = {**settings["training"], **given_fields(TrainingConfig, options)}
+    training = _with_given(settings["training"], options)
     plain = options["plain"] or settings.get("plain", not settings.get("twins"))  # older runs wrote their parts' names
     tune = options["tune"] if "tune" in explicit else settings.get("tune", True)
     return {**settings, "training": training, "plain": plain, "tune": tune}

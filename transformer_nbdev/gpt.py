@@ -149,30 +149,12 @@ class GPT(nn.Module):
     @classmethod
     def from_gpt2(cls, model: Any) -> "GPT":
         "Convert a `GPT2LMHeadModel` of transformers, or the one in a folder or of a name. ValueError: not possible."
-        h = _loaded(model, "GPT2LMHeadModel")
-        _check(h.config, {
-            "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True,
-            "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
-        })
-        c = h.config
-        shape = (c.vocab_size, c.n_embd, c.n_head, c.n_layer, c.n_inner or 4 * c.n_embd, c.n_positions)
-        return _filled(cls(GPTConfig(*shape, dropout=c.resid_pdrop, **_special(c))), h, gpt2_tensors)
+        return _converted(cls, model, "GPT2LMHeadModel", _gpt2_config, gpt2_tensors)
 
     @classmethod
     def from_llama(cls, model: Any) -> "GPT":
         "Convert a `LlamaForCausalLM` of transformers, or the one in a folder or of a name. ValueError: not possible."
-        h = _loaded(model, "LlamaForCausalLM")
-        c, rope = h.config, h.config.rope_parameters
-        _check(c, {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False})
-        if rope["rope_type"] != "default" or c.head_dim * c.num_attention_heads != c.hidden_size:
-            raise ValueError(f"GPT has plain rotary positions and heads of d_model/n_heads, this model has {rope}")
-        shape = (c.vocab_size, c.hidden_size, c.num_attention_heads, c.num_hidden_layers, c.intermediate_size)
-        config = GPTConfig(
-            *shape, c.max_position_embeddings, 0.0, modern=True, n_kv_heads=c.num_key_value_heads,
-            rotary_base=rope["rope_theta"], norm_eps=c.rms_norm_eps, tie_embeddings=c.tie_word_embeddings,
-            **_special(c),
-        )
-        return _filled(cls(config), h, llama_tensors)
+        return _converted(cls, model, "LlamaForCausalLM", _llama_config, llama_tensors)
 
 # %% ../nbs/16_gpt.ipynb #16gpt021
 @torch.inference_mode()
@@ -235,15 +217,6 @@ def llama_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return from_llama(inside)
 
 
-def _loaded(model: Any, kind: str) -> Any:
-    "Return the model, loaded by transformers if it is a name or a folder."
-    if not isinstance(model, str | os.PathLike):
-        return model
-    import transformers
-
-    return getattr(transformers, kind).from_pretrained(model)
-
-
 def _check(config: Any, wanted: Mapping[str, Any]) -> None:
     "Raise ValueError for a variant of the architecture that `GPT` does not have."
     for name, value in wanted.items():
@@ -256,9 +229,37 @@ def _special(config: Any) -> dict[str, Any]:
     return {"pad_id": config.eos_token_id, "bos_id": config.bos_token_id, "eos_id": config.eos_token_id}
 
 
-def _filled(gpt: GPT, model: Any, convert: Any) -> GPT:
-    "Load the weights of `model`, converted, in their own type; return the GPT in evaluation mode."
-    gpt, tensors = gpt.to(model.dtype), convert(model.state_dict())
+def _gpt2_config(c: Any) -> GPTConfig:
+    "Return the settings of a GPT-2 in our names."
+    _check(c, {
+        "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True,
+        "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+    })
+    shape = (c.vocab_size, c.n_embd, c.n_head, c.n_layer, c.n_inner or 4 * c.n_embd, c.n_positions)
+    return GPTConfig(*shape, dropout=c.resid_pdrop, **_special(c))
+
+
+def _llama_config(c: Any) -> GPTConfig:
+    "Return the settings of a Llama in our names."
+    rope = c.rope_parameters
+    _check(c, {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False})
+    if rope["rope_type"] != "default" or c.head_dim * c.num_attention_heads != c.hidden_size:
+        raise ValueError(f"GPT has plain rotary positions and heads of d_model/n_heads, this model has {rope}")
+    shape = (c.vocab_size, c.hidden_size, c.num_attention_heads, c.num_hidden_layers, c.intermediate_size)
+    return GPTConfig(
+        *shape, c.max_position_embeddings, 0.0, modern=True, n_kv_heads=c.num_key_value_heads,
+        rotary_base=rope["rope_theta"], norm_eps=c.rms_norm_eps, tie_embeddings=c.tie_word_embeddings,
+        **_special(c),
+    )
+
+
+def _converted(cls: type[GPT], model: Any, kind: str, settings: Any, names: Any) -> GPT:
+    "Build a GPT in evaluation mode with the weights of `model`, in their own type; a name or folder is loaded first."
+    if isinstance(model, str | os.PathLike):
+        import transformers
+
+        model = getattr(transformers, kind).from_pretrained(model)
+    gpt, tensors = cls(settings(model.config)).to(model.dtype), names(model.state_dict())
     if gpt.config.tie_embeddings:
         tensors["output.weight"] = tensors["embedding.weight"]
     gpt.load_state_dict(tensors)

@@ -18,11 +18,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from .tools.config import TrainingConfig, run_progress
 from .tools.corpora import Pairs, Report
 from .data import Batch, TokenBatches, Tokenizer, encode_pairs
-from .tools.devices import agree, bf16_pays, everywhere, pick_device, random_state
+from .tools.devices import agree, bf16_pays, everywhere, greatest, pick_device, random_state
 from .tools.devices import set_random_state, shared_loss, start_processes, together
 from .tools.files import append_record, catch_signals, find_checkpoints, owned, read_records, say
 from .tools.files import writable_folder, write_atomically, write_checkpoint
@@ -37,8 +38,8 @@ from .transformer import Transformer, TransformerConfig
 def _move_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
     "Move the averaged weights towards the model's after update `step` = 1, 2, …"
     decay = min(decay, (1 + step) / (10 + step))
-    for mean, weight in zip(average.parameters(), model.parameters()):
-        mean.lerp_(weight, 1 - decay)
+    move = get_ema_multi_avg_fn(decay)  # on a GPU one launch for all weights
+    move([*average.parameters()], [*model.parameters()], step)
 
 # %% ../nbs/11_training.ipynb #bdc15153
 def _scheduled_rate(config: TrainingConfig, d_model: int, step: int, progress: float) -> float:
@@ -208,7 +209,8 @@ class Trainer:
             encoded = encode_pairs(valid, tokenizer, longest, report)
             if report.left_out:
                 self.say(f"validation: {report}")
-            self.valid_batches = TokenBatches(*encoded, max(config.batch_tokens, longest), shuffle=False)
+            slots, pad_id = max(config.batch_tokens, longest), model.config.pad_id
+            self.valid_batches = TokenBatches(*encoded, slots, shuffle=False, pad_id=pad_id)
 
     @classmethod
     def from_pairs(
@@ -268,11 +270,11 @@ class Trainer:
     @torch.no_grad()
     def valid_loss(self, model: Transformer) -> float:
         "Return the mean loss on the validation pairs, without smoothing, in nats per token."
-        total = tokens = 0.0
+        losses, tokens = [], 0
         for batch in map(self.valid_batches.batch, self.valid_batches.plan):
-            total += float(self.updater.loss_sum(batch.to(self.device), 0.0, model.loss))
+            losses.append(self.updater.loss_sum(batch.to(self.device), 0.0, model.loss))
             tokens += batch.n_tokens
-        return total / tokens
+        return math.fsum(torch.stack(losses).tolist()) / tokens  # one wait for the device, at the end
 
     def measure(self) -> dict[str, float]:
         "Return validation loss and perplexity, of the averaged weights if there are any, and what `score` adds."
@@ -341,15 +343,15 @@ class Trainer:
                     self.began = time.monotonic()
                     self.loss, self.n_tokens = self.updater.update(self.progress)  # the loss is a sum, on the device
                     self.norm = self.updater.norm  # the gradient's norm
-                    seconds = time.monotonic() - clock
-                    self.state.seconds = everywhere(seconds)[0] if self.config.minutes else seconds
+                    self.state.seconds = time.monotonic() - clock
                     self._tell("__call__")
                     if self.valid and is_due(self.config.validate_every, self.step):
                         self.validate()
                         self._look_at_patience()
                     if is_due(self.config.save_every, self.step):
                         self.save()
-                    if any(everywhere(bool(caught))) and self.progress < 1:
+                    self.state.seconds, stop = greatest(self.state.seconds, bool(caught))
+                    if stop and self.progress < 1:
                         self.save()
                         raise KeyboardInterrupt(f"stopped at step {self.step}; resume goes on from there")
                 self.save()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .data import Tokenizer, pad
+from .data import Tokenizer, encode_targets, pad
 from .search import _ListSearch, generate, log_probabilities
 from .tools.corpora import LengthWarning, check_texts
 from .tools.hub import model_folder
@@ -128,7 +128,7 @@ class Translator:
         if empty := [i for i, pair in enumerate(pairs, 1) if not all(text.strip() for text in pair)]:
             raise ValueError(f"pair {empty[0]} has an empty side; leave it out")
         tokenizer, longest, device = self.tokenizer, self.model.config.max_len, self.model.device
-        found = (tokenizer.encode_batch(check_texts(side)) for side in (source, target))
+        found = tokenizer.encode_batch(check_texts(source)), encode_targets(tokenizer, check_texts(target))
         sides = [[[*ids, tokenizer.eos_id] for ids in side] for side in found]
         lengths, scores = [max(map(len, both)) for both in zip(*sides)], [math.nan] * len(pairs)
         for i, n in enumerate(lengths):

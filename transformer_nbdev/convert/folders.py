@@ -18,7 +18,7 @@ import torch
 from .ctranslate2 import CTranslate2Translator, to_ctranslate2
 from .marian import from_marian, to_marian
 from .onnx import export_model
-from ..tools.files import new_folder
+from ..tools.files import new_folder, read_json
 from ..tools.hub import model_folder, push_folder
 from ..transformer import Transformer, count_parameters
 from ..translator import Translator, load_tokenizer
@@ -45,7 +45,8 @@ def convert_folder(
     has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "source.spm"))
     tokenizer = load_tokenizer(folder) if has_tokenizer else None
     if to == "marian":
-        to_marian(model, target, tokenizer)
+        origin = folder / "marian.json"  # `train --init` keeps there what Marian's format has and ours has not
+        to_marian(model, target, tokenizer, read_json(origin) if origin.is_file() else None)
     elif to == "ctranslate2":
         to_ctranslate2(model, target, tokenizer, quantization)  # type: ignore[arg-type]  # it refuses None
     elif to in ("onnx", "pt2"):

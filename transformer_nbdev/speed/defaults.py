@@ -23,7 +23,12 @@ from ..translator import Translator, corpus_scores
 
 # %% ../../nbs/speed/defaults.ipynb #27b6c333
 def recipe(task: str) -> dict[str, Any]:
-    """Return the default settings for "text" (29,000 sentence pairs, minutes on a CPU) or "numbers".
+    """Return the default settings for "text" (29,000 sentence pairs, minutes on a CPU), "numbers", or "init".
+
+    "init" goes on from a trained model, whose shape replaces "preset", "vocab_size" and "model". Its rate is for a
+    width of 128, and `train` lowers it for wider models. Of four rates on number words (width 64) and on sentences of
+    Multi30k about dogs (width 128, one seed), it had the second lowest validation loss; the lowest had twice this rate,
+    the highest tried, and we stay below it because a stronger model has more to lose (`benchmarks/fine_tuning.py`).
 
     "model" holds fields of `TransformerConfig`, "training" and "ends" fields of `TrainingConfig` ("ends": when
     to stop by default), and "dropout_per_epoch" is for `RisingDropout`. Raises KeyError for another task.
@@ -39,6 +44,11 @@ def recipe(task: str) -> dict[str, Any]:
             "preset": "tiny", "vocab_size": 500, "model": {"dropout": 0.0}, "dropout_per_epoch": 0.0,
             "training": {"batch_tokens": 600, "lr": 3e-3, "warmup": 60, "ema": 0.98},
             "ends": {"steps": 1000},
+        },
+        "init": {
+            "preset": "base", "vocab_size": 0, "model": {}, "dropout_per_epoch": 0.0,
+            "training": {"batch_tokens": 2000, "lr": 2e-3, "warmup": 20, "validate_every": 100, "patience": 5},
+            "ends": {"epochs": 5.0},
         },
     }[task]
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['default_device', 'pick_device', 'bf16_pays', 'onednn_takes', 'keep_memory', 'start_processes', 'together',
-           'everywhere', 'agree', 'shared_loss', 'random_state', 'set_random_state', 'race', 'speedup']
+           'everywhere', 'greatest', 'agree', 'shared_loss', 'random_state', 'set_random_state', 'race', 'speedup']
 
 # %% ../../nbs/tools/devices.ipynb #135929c3
 import atexit
@@ -109,6 +109,15 @@ def everywhere(value: Any) -> list:
     return values
 
 
+def greatest(*values: float) -> list[float]:
+    "Return the largest of each value over all processes, in one message. All of them must call it."
+    if not dist.is_initialized():
+        return [*map(float, values)]
+    shared = torch.tensor(values, dtype=torch.float64)  # on the CPU: the GPU is not waited for
+    dist.all_reduce(shared, dist.ReduceOp.MAX)
+    return shared.tolist()
+
+
 def agree(values: dict[str, Any]) -> None:
     "Raise ValueError in every process if a value differs between processes. All of them must call it."
     said = everywhere(values)
@@ -139,7 +148,9 @@ def shared_loss(model: nn.Module, loss: Callable[..., Tensor], device: torch.dev
     if not dist.is_initialized():
         return loss
     ids = [device.index] if device.type == "cuda" else None
-    return nn.parallel.DistributedDataParallel(_Loss(model, loss), device_ids=ids)
+    return nn.parallel.DistributedDataParallel(  # nothing in the buffers changes, so they need not be sent
+        _Loss(model, loss), device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True
+    )
 
 # %% ../../nbs/tools/devices.ipynb #0a2ef932
 def random_state() -> dict[str, Tensor]:

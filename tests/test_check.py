@@ -1,0 +1,100 @@
+"""Planted faults are named; sound models raise no alarm.
+
+`CHECKS=all` tries every structure with every fault and every sound model; otherwise it is a sample.
+"""
+import os
+
+import pytest
+import torch
+from planted import arguments, faults, loss_with, make, named, of_losses
+from sound_models import hugging, make_sound, ours
+from torch import nn
+
+from transformer_nbdev.tools.check import check, made_by
+from transformer_nbdev.transformer import Transformer, TransformerConfig
+
+whole = os.environ.get("CHECKS") == "all"
+pairs = [(structure, fault) for structure in faults for fault in faults[structure]]
+sound = [*ours, *hugging]
+
+
+def names(report):
+    return [finding.name for finding in report.faults]
+
+
+@pytest.mark.parametrize("structure", faults if whole else ["gpt", "rnn"])
+def test_a_sound_structure_raises_no_alarm(structure):
+    assert names(check(**arguments(structure))) == []
+
+
+@pytest.mark.parametrize("name", sound if whole else ["GPT", "Bert", "nn.Transformer", "LlamaForCausalLM"])
+def test_a_sound_model_raises_no_alarm(name):
+    report = check(make_sound(name))
+    assert names(report) == [] and len(report.findings) > 5
+
+
+@pytest.mark.parametrize("structure,fault", pairs if whole else pairs[::6])
+def test_a_planted_fault_is_named(structure, fault):
+    report = check(**arguments(structure, fault))
+    assert named.get(fault, fault) in names(report)
+    assert all(finding.look for finding in report.faults)
+
+
+@pytest.mark.parametrize("fault", of_losses)
+def test_a_fault_of_the_loss_is_named(fault):
+    assert names(check(make("rnn"), loss_with(fault), pad_id=0, eos_id=2)) == [fault]
+
+
+def test_our_own_model_is_sound_and_left_as_it_was():
+    model = Transformer(TransformerConfig.preset("tiny", 100)).train()
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    assert names(check(model, training_loss=lambda src, tgt: model(src, tgt[:, :-1]).logsumexp(-1).sum())) == []
+    assert model.training and model.decoder.training
+    assert all(before[name].equal(p) and p.grad is None for name, p in model.named_parameters())
+
+
+class Odd(nn.Module):
+    "A model that returns anything, from a vocabulary of which nobody told the size."
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer, self.words = answer, nn.Embedding(30, 8)
+
+    def forward(self, ids):
+        return self.answer(self.words(ids))
+
+
+@pytest.mark.parametrize("model,message", [
+    (nn.Transformer(16, 2, 1, 1, batch_first=True), "takes vectors"),
+    (Odd(lambda x: x.argmax(-1)), "returned torch.int64: it must return logits"),
+    (Odd(lambda x: None), "returned NoneType"),
+    (Odd(lambda x: x.transpose(0, 1)), r"returned \(5, 1, 8\): it must return logits"),
+    (Odd(nn.TransformerEncoderLayer(8, 2, dim_feedforward=8)).train(), None),
+    (lambda ids: torch.zeros(1, 5, 9), "vocabulary is unknown: give vocab_size"),
+    (lambda src, tgt, src_mask, tgt_mask: src, "needs 4 arguments"),
+])
+def test_a_model_that_cannot_be_checked_is_refused_in_a_sentence(model, message):
+    if message is None:  # batch_first forgotten: a fault, not a refusal
+        assert "neighbors" in names(check(model))
+    else:
+        with pytest.raises(ValueError, match=message):
+            check(model)
+
+
+def test_ids_out_of_range_and_a_wrong_kind_are_refused():
+    with pytest.raises(ValueError, match=r"\(give vocab_size\)"):
+        check(make("gpt"), vocab_size=90)
+    with pytest.raises(ValueError, match="kind is 'gpt'"):
+        check(make("gpt"), kind="gpt")
+
+
+def test_the_function_for_the_command_line_is_found_or_refused(tmp_path, monkeypatch):
+    (tmp_path / "mine_41.py").write_text("from torch import nn\nmodel = nn.Linear(2, 2)\ndef make(): return model\n"
+                                         "def empty(): pass\ndef odd(): return {'model': make, 'pad': 0}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    assert made_by("mine_41.py:make")["model"] is made_by("mine_41:model")["model"]
+    for place, message in {"mine_41": "names no function", "nothing_41:make": "No module named", "mine_41:no": "no",
+                           "mine_41:empty": "gave NoneType", "mine_41:odd": "a dict with model, pad"}.items():
+        with pytest.raises(ValueError, match=message):
+            made_by(place)
