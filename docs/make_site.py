@@ -37,6 +37,7 @@ serif = "source-serif-4-latin-"
 formula = re.compile(r"\\[a-zA-Z]+|\\.|[{}$]")  # what is left of one where it is read as text
 code_cell = re.compile(r'(<div class="cell_input.*?<pre>).*?(?=</pre>)', re.S)
 output_text = re.compile(r'(<div class="output (?:(?!<pre>).)*<pre)>(.*?)(?=</pre>)', re.S)
+evening = re.compile(r"^(?=\**This is (?:an?|another|the end of the core path\W*and a) good place to stop)", re.M)
 named = re.compile(r"(?<![`\[])`([\w/]+)`(?![`\]])")
 
 live = """<iframe class="glass" src="glass/index.html?embed" title="The glass translator: type a number, cover a word">
@@ -73,7 +74,7 @@ def as_page(name: str, names: list[str]) -> dict:
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            text = linked(text, name, names)
+            text = evening.sub('<hr class="evening">\n\n', linked(text, name, names))
             if name == "index":
                 text = text.replace("# transformer_nbdev\n", "# Transformer, from nothing\n", 1)
                 text = text.replace("\n![", f"\n{live}\n\n![", 1)  # above the first picture
