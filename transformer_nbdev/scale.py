@@ -9,16 +9,14 @@ __all__ = ['ScalingLaw', 'keep_or_replace', 'speculative_step', 'LowRank', 'add_
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .multi_head import MultiHeadAttention
 
-# %% ../nbs/19_scale.ipynb #19sc0022
+# %% ../nbs/19_scale.ipynb #19sc0026
 class ScalingLaw(NamedTuple):
     "Predict the loss of a finished training: E + A/N^α + B/D^β (Hoffmann et al. 2022)."
-
     E: float  # The floor, in nats per token: the loss that no size and no amount of data can beat.
     A: float
     alpha: float
@@ -31,8 +29,7 @@ class ScalingLaw(NamedTuple):
 
     def best_size(self, flops: float) -> tuple[float, float]:
         "Return the N and D with the lowest predicted loss among all with 6·N·D = `flops`."
-        ratio = self.alpha * self.A / (self.beta * self.B)
-        n = (ratio * (flops / 6) ** self.beta) ** (1 / (self.alpha + self.beta))
+        n = (self.alpha * self.A / (self.beta * self.B) * (flops / 6) ** self.beta) ** (1 / (self.alpha + self.beta))
         return n, flops / (6 * n)
 
     @classmethod
@@ -41,12 +38,12 @@ class ScalingLaw(NamedTuple):
         n, d, loss = torch.tensor(runs, dtype=torch.float64).T.log()
         n0, d0 = n.mean(), d.mean()  # centered, the search is easier
         p = torch.tensor([float(loss.min()) - 0.3, -1, 0.5, -1, 0.5], dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([p], max_iter=1000, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+        optimizer = torch.optim.LBFGS([p], max_iter=300, line_search_fn="strong_wolfe", tolerance_change=1e-14)
 
         def error() -> Tensor:
             log_floor = p[0] if floor is None else n.new_tensor(floor).log()
             terms = torch.stack([log_floor.expand_as(n), p[1] - p[2] * (n - n0), p[3] - p[4] * (d - d0)])
-            value = F.huber_loss(terms.logsumexp(0), loss, reduction="sum", delta=0.01)
+            value = nn.functional.huber_loss(terms.logsumexp(0), loss, reduction="sum", delta=0.01)
             optimizer.zero_grad()
             value.backward()
             return value
@@ -74,7 +71,7 @@ def speculative_step(
         ids = torch.cat([ids, torch.multinomial(q[-1], 1, generator=generator)[None]], dim=1)
     p = target(ids)[0, start - 1 :].softmax(-1)
     for i in range(n_guesses):
-        guess = ids[0, start + i : start + i + 1]
+        guess = ids[0, start + i, None]
         token = keep_or_replace(guess, p[i], q[i], generator)
         if token != guess:
             return torch.cat([ids[:, : start + i], token[None]], dim=1)

@@ -10,7 +10,7 @@ teacher's probabilities]. `accepted` is the mean chance that the large model kee
 decoder: the share of 300 right answers, the seconds of the translation and the number of parameters. `adapted` holds
 for each way to teach the first of them the new style, in 150 updates: the share of right answers, that of answers that
 are still right in the old style, and the share of weights that are trained; `before` is the first before that.
-`seconds` is the processor time of the start.
+The last two are for the first start alone. `seconds` is the processor time of the start.
 """
 import copy
 from time import process_time
@@ -83,5 +83,6 @@ def run(notebook: dict, seed: int) -> dict:
         result["curves"] = curves
     result["pupil"] = pupils(notebook, teacher, seed)
     result["accepted"] = {str(width): notebook["acceptance"](teacher, drafts[width]) for width in (8, 16, 32)}
-    result["decoders"], result["adapted"] = translators(notebook, seed)
+    if seed < 1:
+        result["decoders"], result["adapted"] = translators(notebook, seed)
     return result | {"seconds": round(process_time() - begun, 1)}
