@@ -24,7 +24,7 @@ parts = {  # of the first page's map, by the beginnings of names
     "II. Attention": "03 04 05 06",
     "III. Learning": "07 08 09 10",
     "IV. A translator": "11 12 13 14",
-    "V. From 2017 to today": "15 16 17 18",
+    "V. From 2017 to today": "15 16 17 18 19",
     "A translator to use": "translator glass command_line command_line_options",
     "Faster": "speed/",
     "Other forms": "convert/",

@@ -136,7 +136,7 @@ course = [
     "embedding", "positional_encoding", "attention", "multi_head", "encoder", "decoder", "output_loss", "optimisation",
     "transformer", "data", "training", "search", "classification",
 ]
-part_five = ["modern", "gpt", "bert", "reward"]
+part_five = ["modern", "gpt", "bert", "reward", "scale"]
 
 
 def test_every_module_comes_from_a_notebook():
@@ -236,7 +236,7 @@ def test_the_map_counts_the_exercises():
     "The last column of the chapters is the number of checkers that the notebook has."
     page = prose(root / "nbs" / "index.ipynb")
     rows = re.findall(r"^\| \[(\d\d_\w+)\]\(\1\.ipynb\) \| .* \| (\d+) \|$", page, re.M)
-    assert len(rows) == 19
+    assert len(rows) == 20
     for name, said in rows:
         code = "\n".join("".join(cell["source"]) for cell in cells(root / "nbs" / f"{name}.ipynb", "code"))
         assert len(re.findall(r"= Exercise\(", code)) == int(said), name

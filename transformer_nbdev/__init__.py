@@ -5,6 +5,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # at run time, the first use of one of these names imports them all
+    from transformer_nbdev.scale import ScalingLaw, speculative_step, add_low_rank
     from transformer_nbdev.reward import group_advantages, policy_loss
     from transformer_nbdev.bert import Bert, MaskedLM, mask_tokens
     from transformer_nbdev.gpt import GPT, GPTConfig
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # at run time, the first use of one of these names imports th
     from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 _home = {
+    "scale": ["ScalingLaw", "speculative_step", "add_low_rank"],
     "reward": ["group_advantages", "policy_loss"],
     "bert": ["Bert", "MaskedLM", "mask_tokens"],
     "gpt": ["GPT", "GPTConfig"],
