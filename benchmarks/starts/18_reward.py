@@ -1,11 +1,14 @@
 """Number words below 10,000: what verdicts teach a half-trained translator, and what a few references add.
 
-Each start is trained for 80 updates from references and then for 40 from verdicts. `first` is the share of 500
-held-out numbers that greedy search gets right after 0, 10, 20, 30 and 40 of these. `missing` lists the endings (last
-two digits) at which fewer than 2 % of the attempts in the last 20 updates were right, and `ceiling` is the share of
-held-out numbers with another ending. From there three copies make 40 more updates: from verdicts alone, from one
-reference for each missing ending alone, and from both. `verdicts`, `references` and `both` hold their shares after 0,
-10, 20, 30 and 40.
+Each start is trained for 80 updates from references and then for 40 from verdicts. `first` is the share of 500 held-out
+numbers that greedy search gets right after 0, 10, 20, 30 and 40 of these. `missing` lists the endings (last two digits)
+at which fewer than 2 % of the attempts in the last 20 updates were right, and `ceiling` is the share of held-out
+numbers with another ending. From there three copies make 40 more updates: from verdicts alone, from one reference for
+each missing ending alone, and from both. `verdicts`, `references` and `both` hold their shares after 0, 10, 20, 30 and
+40. Two controls start from the same point: `found` gets verdicts and as many references, but for endings that it had
+already found; `leashed` gets the references for the missing endings and, instead of verdicts, a leash of 0.3 to the
+model that it started from, on 64 groups of its own samples. `parts` holds the shares of the five at the end, in this
+order: among the held-out numbers with a missing ending, and among the others.
 
 `chance before`, `chance after`, `chance verdicts` and `chance both` hold the probability of the right German, averaged
 over the held-out numbers with each of the 100 endings, and null where there is none: before the verdicts, after 40
@@ -13,8 +16,11 @@ updates, and for two of the copies at the end. `attempts` and `right` count the 
 ending. `one sample` and `one of eight` are the shares in each of these updates. `different` is the mean number of
 different answers among eight, before and after. `seconds` is the processor time of the start.
 """
+import copy
+import random
 from time import process_time
 
+import numpy as np
 import torch
 
 before = "18rw0110"
@@ -47,14 +53,41 @@ def first_lesson(notebook: dict, model, tokenizer, seed: int) -> tuple[dict, lis
     return result, missing
 
 
+def controls(notebook: dict, model, tokenizer, missing: list[int], seed: int) -> dict[str, tuple]:
+    "Teach two more copies: verdicts with references that are not needed, and references with a leash, not verdicts."
+    learn, references_for = notebook["learn"], notebook["one_reference_each"]
+    found = random.Random(seed).sample([ending for ending in range(100) if ending not in missing], len(missing))
+    one, other = copy.deepcopy(model), copy.deepcopy(model)
+    needless, needed = references_for(found, tokenizer), references_for(missing, tokenizer)
+    leash = dict(judge=lambda number, text: 0.0, start=model, leash=0.3)
+    lessons = {
+        "found": (one, learn(one, tokenizer, 40, references=needless, seed=seed)),
+        "leashed": (other, learn(other, tokenizer, 40, references=needed, seed=seed, **leash)),
+    }
+    return {name: (pupil, *notebook["followed"](pupil, tokenizer, lesson)) for name, (pupil, lesson) in lessons.items()}
+
+
+def parts(notebook: dict, model, tokenizer, missing: list[int]) -> list[float]:
+    "Return the share right among the held-out numbers with a missing ending, and among the others."
+    held_out = notebook["held_out"]
+    written = notebook["Translator"](model, tokenizer).translate(
+        [notebook["number_words"](n, "en") for n in held_out], max_new_tokens=30
+    )
+    right = np.array([notebook["is_right"](n, text) for n, text in zip(held_out, written)])
+    is_missing = np.array([n % 100 in missing for n in held_out])
+    return [round(float(right[is_missing].mean()), 4), round(float(right[~is_missing].mean()), 4)]
+
+
 def run(notebook: dict, seed: int) -> dict:
     begun = process_time()
     model, tokenizer = notebook["half_trained"](seed)
     result, missing = first_lesson(notebook, model, tokenizer, seed)
     pupils = notebook["three_pupils"](model, tokenizer, missing, seed=seed + 1)
+    pupils |= controls(notebook, model, tokenizer, missing, seed=seed + 1)
     for name, (pupil, shares, _) in pupils.items():
-        result[names[name]] = shares
-        if name != "references alone":
+        result[names.get(name, name)] = shares
+        if name in ("verdicts alone", "both"):
             result[f"chance {names[name]}"] = chances(notebook, pupil, tokenizer)
+    result["parts"] = [parts(notebook, pupil, tokenizer, missing) for pupil, _, _ in pupils.values()]
     result["seconds"] = round(process_time() - begun, 1)
     return result
