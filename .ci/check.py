@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 root = Path(__file__).resolve().parent.parent
@@ -71,8 +72,8 @@ def chosen(name: str) -> list[Path]:
     return found + own
 
 
-def stages_for(names: list[str]) -> dict[str, list]:
-    "What is run, under the name it is reported by; without names everything."
+def stages_for(names: list[str]) -> tuple[dict[str, list], dict[str, list]]:
+    "What is run, under the name it is reported by: what needs one core, and what uses them all."
     quick = {
         "the package is what the notebooks export": [python, ".ci/drift.py"],
         "README.md is what nbs/index.ipynb says": [python, ".ci/readme.py", "--check"],
@@ -81,24 +82,30 @@ def stages_for(names: list[str]) -> dict[str, list]:
     if names:
         paths = list(dict.fromkeys(path for name in names for path in chosen(name)))
         title = ", ".join(path.name for path in paths) if len(paths) < 6 else f"{len(paths)} notebooks and test files"
-        return quick | {title: pytest(*paths)}
-    return quick | {
-        "types": [python, "-m", "mypy"],
+        return quick, {title: pytest(*paths)}
+    return {"types": [python, "-m", "mypy"]} | quick, {
         "tests": pytest(*tests),
         "notebooks, with their outputs and figures": pytest(*notebooks),
     }
 
 
-def run(name: str, command: list, env: dict[str, str]) -> tuple[bool, list[str]]:
-    "Run one stage and show its output as it comes; whether it passed, and its lines for the summary."
+def show(text: bytes) -> None:
+    "Write output of a stage at once."
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def run(name: str, command: list, env: dict[str, str], live: bool = True) -> tuple[bool, list[str]]:
+    "Run one stage and show its output, `live` or at its end; whether it passed, and its lines for the summary."
     began, output = time.monotonic(), b""
-    print(f"\n== {name}", flush=True)
+    title = f"\n== {name}\n".encode()
+    show(title if live else b"")
     words = [str(word) for word in command]
     with subprocess.Popen(words, cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         while part := process.stdout.read1():
-            sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
+            show(part if live else b"")
             output += part
+    show(b"" if live else title + output)
     lines = output.decode("utf-8", "replace").split("\n")
     counts = next((line for line in reversed(lines) if line.strip()), "") if "pytest" in words else ""
     told = [f"{'✗' if process.returncode else '✓'} {name}  {time.monotonic() - began:.0f} s  {counts}".rstrip()]
@@ -121,7 +128,10 @@ def main(words: list[str]) -> None:
     env["OMP_NUM_THREADS"] = "1" if workers == 2 else env.get("OMP_NUM_THREADS", "2")
     env |= laptop if "--as-laptop" in words else {}
     start = time.monotonic()
-    results = [run(name, command, env) for name, command in stages_for(names).items()]
+    quick, long = stages_for(names)
+    with ThreadPoolExecutor(workers) as pool:
+        results = list(pool.map(lambda stage: run(*stage, env, live=False), quick.items()))
+    results += [run(name, command, env) for name, command in long.items()]
     print("\n== summary" + ", as on a processor without AVX-512" * ("--as-laptop" in words))
     print(*(line for _, told in results for line in told), sep="\n")
     failed = sum(not passed for passed, _ in results)

@@ -211,8 +211,8 @@ def test_the_notebooks_and_tests_listed_exist(checker):
 
 def test_a_failure_stops_no_other_stage_and_is_summed_up(checker, monkeypatch, capfdbinary):
     said = "import sys; print('.F'); print('FAILED tests/test_x.py::test_y - 1 != 2\\n1 failed'); sys.exit(1)"
-    stages = {"broken": [sys.executable, "-c", said], "whole": [sys.executable, "-c", "print('fine')"]}
-    monkeypatch.setattr(checker, "stages_for", lambda names: stages)
+    broken, whole = {"broken": [sys.executable, "-c", said]}, {"whole": [sys.executable, "-c", "print('fine')"]}
+    monkeypatch.setattr(checker, "stages_for", lambda names: (broken, whole))
     with pytest.raises(SystemExit) as end:
         checker.main([])
     details, summary = capfdbinary.readouterr().out.decode().split("== summary")

@@ -111,9 +111,10 @@ def check_causal(
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """Compute the output of `attention` without the weights, with memory linear in the length.
+    """Compute the output of `attention` without the weights: same arguments, same numbers.
 
-    Uses `torch.nn.functional.scaled_dot_product_attention`; same arguments, same numbers.
+    Uses `torch.nn.functional.scaled_dot_product_attention`. Memory is linear in the length, unless a mask
+    `(T, S)` is passed or, for `causal` with 1 < T ≠ S, has to be made.
     """
     _check(query, key, value, mask)
     if causal and mask is None and query.shape[-2] == key.shape[-2]:

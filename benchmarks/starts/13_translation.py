@@ -4,7 +4,7 @@
 `order` the share of numbers that each head of cross-attention reads out of order; `single` and `all but one` the
 patches of one head and of seven. A repair lists the shares right of six digits and of 0 to 99, and whether null is.
 """
-before = "48f737b9"
+before = "a51e0018"
 
 
 def run(notebook: dict, seed: int) -> dict:

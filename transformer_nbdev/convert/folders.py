@@ -61,7 +61,7 @@ def convert_folder(
 def load_translator(source: str | os.PathLike, device: str | torch.device = "cpu") -> Any:
     """Load the translator in a folder, or with a hub id, in any format that `train` or `convert` writes.
 
-    It is a `Translator`, or a `CTranslate2Translator` for a folder of CTranslate2.
+    Returns a `Translator`, or a `CTranslate2Translator` for a folder of CTranslate2.
     """
     folder = model_folder(source)
     if (folder / "model.bin").is_file():

@@ -25,10 +25,11 @@ from ..translator import Translator, corpus_scores
 def recipe(task: str) -> dict[str, Any]:
     """Return the default settings for "text" (29,000 sentence pairs, minutes on a CPU), "numbers", or "init".
 
-    "init" goes on from a trained model, whose shape replaces "preset", "vocab_size" and "model". Its rate is for a
-    width of 128, and `train` lowers it for wider models. Of four rates on number words (width 64) and on sentences of
-    Multi30k about dogs (width 128, one seed), it had the second lowest validation loss; the lowest had twice this rate,
-    the highest tried, and we stay below it because a stronger model has more to lose (`benchmarks/fine_tuning.py`).
+    "init" continues from a trained model, whose shape replaces "preset", "vocab_size" and "model". Its rate is for a
+    width of 128, and `train` lowers it for wider models. Among four rates, tried on number words (width 64) and on
+    sentences of Multi30k about dogs (width 128, one seed), it gave the second lowest validation loss. Twice this rate,
+    the highest tried, gave the lowest; we stay below it because a stronger model has more to lose
+    (`benchmarks/fine_tuning.py`).
 
     "model" holds fields of `TransformerConfig`, "training" and "ends" fields of `TrainingConfig` ("ends": when
     to stop by default), and "dropout_per_epoch" is for `RisingDropout`. Raises KeyError for another task.
@@ -108,8 +109,8 @@ def tune_length_penalty(
 ) -> dict[float, float]:
     """Set the length penalty in the model's `generation` to the best for `pairs`; return the BLEU of each penalty.
 
-    Pairs are translated 25 at a time; `tell` gets the number done so far, and after about `seconds` those decide. A
-    model that has learned nothing yet (BLEU below 1) is not tuned any further.
+    Pairs are translated 25 at a time; `tell` gets the number done so far. After about `seconds`, the pairs done decide.
+    A model that has learned nothing yet (BLEU below 1) is not tuned any further.
     """
     texts: dict[float, list[str]] = {alpha: [] for alpha in penalties}
     start, found = time.monotonic(), {}

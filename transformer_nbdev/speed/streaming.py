@@ -126,7 +126,7 @@ def open_source(
 
 # %% ../../nbs/speed/streaming.ipynb #2129a598
 class Corpus:
-    """Draw sentence pairs from several sources: for weight 2 each comes twice per epoch, for 0.5 half of them come.
+    """Draw sentence pairs from several sources: with weight 2 each comes twice per epoch, with 0.5 half of them come.
 
     `tags[k]` is put before each source sentence of source k. Raises ValueError unless all weights are above 0.
     """
