@@ -7,8 +7,8 @@ numbers with another ending. From there three copies make 40 more updates: from 
 each missing ending alone, and from both. `verdicts`, `references` and `both` hold their shares after 0, 10, 20, 30 and
 40. Two controls start from the same point: `found` gets verdicts and as many references, but for endings that it had
 already found; `leashed` gets the references for the missing endings and, instead of verdicts, a leash of 0.3 to the
-model that it started from, on 64 groups of its own samples. `parts` holds the shares of the five at the end, in this
-order: among the held-out numbers with a missing ending, and among the others.
+model that it started from, on 64 groups of its own samples. `parts` holds, for `references`, `found` and `leashed`, two
+shares at the end: among the held-out numbers with a missing ending, and among the others.
 
 `chance before`, `chance after`, `chance verdicts` and `chance both` hold the probability of the right German, averaged
 over the held-out numbers with each of the 100 endings, and null where there is none: before the verdicts, after 40
@@ -88,6 +88,7 @@ def run(notebook: dict, seed: int) -> dict:
         result[names.get(name, name)] = shares
         if name in ("verdicts alone", "both"):
             result[f"chance {names[name]}"] = chances(notebook, pupil, tokenizer)
-    result["parts"] = [parts(notebook, pupil, tokenizer, missing) for pupil, _, _ in pupils.values()]
+    judged = {"references": pupils["references alone"], "found": pupils["found"], "leashed": pupils["leashed"]}
+    result["parts"] = {name: parts(notebook, pupil, tokenizer, missing) for name, (pupil, _, _) in judged.items()}
     result["seconds"] = round(process_time() - begun, 1)
     return result
