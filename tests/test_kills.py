@@ -54,13 +54,13 @@ def test_a_run_killed_at_random_ends_like_an_undisturbed_one(corpus, whole, tmp_
     while not done:
         more = ["--resume"] if find_checkpoints(out) else [*options, f"--steps={steps}"]
         processes = begin(tmp_path, *[train(corpus, out, *more)] * world)
-        if kills < 2 and rng.random() < 0.8:  # while it trains and saves
+        if kills < 1 and rng.random() < 0.8:  # while it trains and saves
             end = time.monotonic() + 60
             while not seen(out) and processes[0].poll() is None and time.monotonic() < end:
                 time.sleep(0.002)
             moment = rng.uniform(0, seconds / 3)
         else:  # at any time, its start included
-            moment = rng.uniform(0, seconds) if kills < 2 else 120.0
+            moment = rng.uniform(0, seconds) if kills < 1 else 120.0
         victim = processes[rng.randrange(world)]
         try:
             victim.wait(timeout=moment)

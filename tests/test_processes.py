@@ -15,7 +15,7 @@ def test_a_second_run_in_the_folder_gets_a_sentence_and_changes_nothing(command,
         assert command(*train(corpus, tmp_path, "--steps=2")[len(cli) :]).returncode == 0
     with owned(tmp_path):
         before = contents(tmp_path)
-        done = run(*train(corpus, tmp_path, "--steps=9", *more))
+        done = command(*train(corpus, tmp_path, "--steps=9", *more)[len(cli) :])
         assert done.returncode == 1 and "Traceback" not in done.stderr
         assert f"{tmp_path} is in use by another run: wait for it" in done.stderr
         assert contents(tmp_path) == before
@@ -26,14 +26,14 @@ def test_a_second_run_in_the_folder_gets_a_sentence_and_changes_nothing(command,
 def test_of_two_that_begin_at_once_one_goes_on_and_one_is_told(corpus, tmp_path, number):
     if resumed := number % 2:
         assert run(*train(corpus, tmp_path, "--steps=2", "--schedule=paper")).returncode == 0
-    steps = ["--resume", "--steps=300"] if resumed else ["--steps=300", "--schedule=paper"]
-    both = [start(*train(corpus, tmp_path, "--save-every=100", *steps)) for _ in range(2)]
+    steps = ["--resume", "--steps=60"] if resumed else ["--steps=60", "--schedule=paper"]
+    both = [start(*train(corpus, tmp_path, "--save-every=20", *steps)) for _ in range(2)]
     texts = [process.communicate(timeout=120)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 1], texts
     lost = texts[both[0].returncode == 0]
     assert f"{tmp_path} is in use by another run" in lost or "already holds a run" in lost, lost
     assert "Traceback" not in "".join(texts)
-    assert list(metrics(tmp_path)) == [*range(1, 301)] and not list(tmp_path.glob(".*"))
+    assert list(metrics(tmp_path)) == [*range(1, 61)] and not list(tmp_path.glob(".*"))
     Translator.from_pretrained(tmp_path)
 
 

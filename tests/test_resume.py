@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import checkpoint, cli, metrics, run, same_run, start, train
+from helpers import checkpoint, cli, metrics, same_run, start, train, typed
 
 # The linear schedule depends on the whole length of a run, the paper's does not.
 options = ["--schedule=paper", "--warmup=10", "--dropout=0.1", "--accumulate=2", "--save-every=2"]
@@ -15,16 +15,16 @@ options = ["--schedule=paper", "--warmup=10", "--dropout=0.1", "--accumulate=2",
 def whole(corpus, tmp_path_factory) -> Path:
     "A run of 60 updates that nothing disturbed."
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    done = run(*train(corpus, folder, *options, "--steps=60"))
+    done = typed(*train(corpus, folder, *options, "--steps=60")[len(cli) :])
     assert done.returncode == 0, done.stderr
     assert list(metrics(folder)) == list(range(1, 61))
     return folder
 
 
 def test_a_resumed_run_is_the_same_to_the_last_bit(corpus, whole, tmp_path):
-    done = run(*train(corpus, tmp_path, *options, "--steps=26"))
+    done = typed(*train(corpus, tmp_path, *options, "--steps=26")[len(cli) :])
     assert done.returncode == 0 and checkpoint(tmp_path).name == "step-00000026", done.stderr
-    done = run(*train(corpus, tmp_path, "--resume", "--steps=60"))
+    done = typed(*train(corpus, tmp_path, "--resume", "--steps=60")[len(cli) :])
     assert done.returncode == 0, done.stderr
     same_run(whole, tmp_path)
 
