@@ -18,8 +18,8 @@ from pathlib import Path
 
 root = Path(__file__).resolve().parent.parent
 python = sys.executable
-workers = min(2, os.cpu_count() or 1)
-# These start first, so that both processes end at about the same time.
+workers = min(4, os.cpu_count() or 1)  # each needs a gigabyte of memory, and one thread
+# These start first, so that all processes end at about the same time.
 longest = [
     "13_translation", "11_training", "14_classification", "fine_tuning", "bench", "command_line", "12_inference",
     "17_bert", "16_gpt", "15_modern", "ctranslate2", "onnx", "streaming", "10_data", "muon", "08_optimisation",
@@ -125,7 +125,7 @@ def main(words: list[str]) -> None:
     env = {**os.environ, "PATH": path, "JUPYTER_PLATFORM_DIRS": "1", "HF_HUB_OFFLINE": "1",
            **{k: "http://127.0.0.1:9" for k in ("http_proxy", "https_proxy")}}
     env.setdefault("GOMP_SPINCOUNT", "10000")  # threads that wait for each other leave the core to the other kernel
-    env["OMP_NUM_THREADS"] = "1" if workers == 2 else env.get("OMP_NUM_THREADS", "2")
+    env["OMP_NUM_THREADS"] = "1"
     env |= laptop if "--as-laptop" in words else {}
     start = time.monotonic()
     quick, long = stages_for(names)
