@@ -6,11 +6,9 @@ update and the smoothed training loss of each small run and of the large one, as
 
 `pupil` holds the losses of pupils of width 16 after 2^16 words: [words of different text, from the words, from the
 teacher's probabilities]. `accepted` is the mean chance that the large model keeps a guess of a draft of width 8, 16 or
-32. `decoders` holds for translators of number words with two and two, and with three and one layers in encoder and
-decoder: the share of 300 right answers, the seconds of the translation and the number of parameters. `adapted` holds
-for each way to teach the first of them the new style, in 150 updates: the share of right answers, that of answers that
-are still right in the old style, and the share of weights that are trained; `before` is the first before that.
-The last two are for the first start alone. `seconds` is the processor time of the start.
+32. `adapted` holds for each way to teach a translator of number words the new style, in 150 updates: the share of 300
+right answers, that of answers that are still right in the old style, and the share of weights that are trained;
+`before` is the translator before that. It is for the first start alone. `seconds` is the processor time of the start.
 """
 import copy
 from time import process_time
@@ -48,19 +46,15 @@ def pupils(notebook: dict, teacher, seed: int) -> list:
     return rows
 
 
-def translators(notebook: dict, seed: int) -> tuple[dict, dict]:
-    "Train translators with two and with one decoder layer; teach the first another style in several ways."
+def adaptations(notebook: dict, seed: int) -> dict:
+    "Train a translator; teach it another style in several ways."
     numbers, unseen, pairs_of = notebook["numbers"], notebook["unseen"], notebook["pairs_of"]
     teach, right, new = notebook["teach"], notebook["share_right"], notebook["new_translator"]
-    decoders: dict[str, list] = {}
-    for layers in ((3, 1), (2, 2)):
-        base = teach(new(*layers, seed), pairs_of(numbers), 250, seed=seed)
-        share, seconds = right(base, pairs_of(unseen))
-        decoders[f"{layers[0]} + {layers[1]}"] = [share, round(seconds, 3), notebook["count_parameters"](base)]
+    base = teach(new(seed), pairs_of(numbers), 250, seed=seed)
     style, old, asked = notebook["by_hundreds"], pairs_of(unseen), pairs_of(unseen, notebook["by_hundreds"])
-    adapted: dict[str, list] = {"before": [right(base, asked)[0], right(base, old)[0], 0.0]}
+    adapted: dict[str, list] = {"before": [right(base, asked), right(base, old), 0.0]}
     for name in (1, 2, 4, "all weights", "new model"):
-        model = new(2, 2, seed + 100) if name == "new model" else copy.deepcopy(base).requires_grad_(True)
+        model = new(seed + 100) if name == "new model" else copy.deepcopy(base).requires_grad_(True)
         rate = 4e-3
         if isinstance(name, int):
             add_low_rank(model, name)
@@ -68,8 +62,8 @@ def translators(notebook: dict, seed: int) -> tuple[dict, dict]:
         trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
         model = teach(model, pairs_of(numbers, style), 150, rate, seed)
         share = trained / notebook["count_parameters"](base)
-        adapted[str(name)] = [right(model, asked)[0], right(model, old)[0], round(share, 4)]
-    return decoders, adapted
+        adapted[str(name)] = [right(model, asked), right(model, old), round(share, 4)]
+    return adapted
 
 
 def run(notebook: dict, seed: int) -> dict:
@@ -84,5 +78,5 @@ def run(notebook: dict, seed: int) -> dict:
     result["pupil"] = pupils(notebook, teacher, seed)
     result["accepted"] = {str(width): notebook["acceptance"](teacher, drafts[width]) for width in (8, 16, 32)}
     if seed < 1:
-        result["decoders"], result["adapted"] = translators(notebook, seed)
+        result["adapted"] = adaptations(notebook, seed)
     return result | {"seconds": round(process_time() - begun, 1)}
