@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,6 +26,8 @@ parts = {  # of the first page's map, by the beginnings of names
     "III. Learning": "07 08 09 10",
     "IV. A translator": "11 12 13 14",
     "V. From 2017 to today": "15 16 17 18 19",
+}
+beside = {  # a page of their own
     "A translator to use": "translator glass command_line command_line_options",
     "Faster": "speed/",
     "Other forms": "convert/",
@@ -83,6 +86,8 @@ def as_page(name: str, names: list[str]) -> dict:
         else:
             if "#| hide" in text or "google.colab" in text or "remove-cell" in cell["metadata"].get("tags", []):
                 continue
+            if re.search(r"^\w+ = Exercise\(", text, re.M):  # holds the answer, and checks nothing without Python
+                continue
             text = directive.sub("", text)
             imports = text.startswith(("import ", "from ")) and not cell["outputs"]
             if imports or cell["metadata"].get("jupyter", {}).get("source_hidden"):
@@ -92,7 +97,7 @@ def as_page(name: str, names: list[str]) -> dict:
             cell["outputs"] = as_outputs(cell, name, pictures.get(cell["id"], {}))
         if text.strip():
             cells.append({**cell, "source": text})
-    notebook["metadata"].pop("widgets", None)
+    notebook["metadata"] = {"kernelspec": notebook["metadata"]["kernelspec"], "tocdepth": 2}
     return {**notebook, "cells": cells}
 
 
@@ -141,6 +146,12 @@ def toctree(names: list[str], caption: str = "", *options: str) -> str:
     return "\n".join(["```{toctree}", *lines, "```", ""])
 
 
+def trees_of(groups: dict[str, str], names: list[str], *options: str) -> Iterator[str]:
+    "A toctree for each group of notebooks."
+    for group, starts in groups.items():
+        yield toctree([numbered(one) for one in names if belongs(one, starts.split())], group, *options)
+
+
 def numbered(name: str) -> str:
     "A chapter as an entry of the sidebar: its number, its title and its page."
     if not name[:2].isdigit():
@@ -184,16 +195,16 @@ def prepare() -> None:
     for name in names:
         page = as_page(name, names)
         if name == "index":
-            trees = [
-                toctree([numbered(one) for one in names if belongs(one, starts.split())], part, ":hidden:")
-                for part, starts in parts.items()
-            ]
-            trees.append(toctree(["reference/index", "coming_from", "promises", "changes"], "The package", ":hidden:"))
+            trees = [*trees_of(parts, names, ":hidden:")]
+            package = ["beside", "reference/index", "coming_from", "promises", "changes"]
+            trees.append(toctree(package, "The package", ":hidden:"))
             contents = {"cell_type": "markdown", "id": "contents", "metadata": {}, "source": "\n".join(trees)}
             page["cells"].append(contents)
         (source / name).parent.mkdir(exist_ok=True)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
+    text = "\n".join(["# Beside the course", "", "Guides, and how the package works.", "", *trees_of(beside, names)])
+    (source / "beside.md").write_text(text, encoding="utf-8")
     for path in (root / "nbs" / "first_look.gif", docs / "conf.py", docs / "promises.md", docs / "coming_from.md"):
         shutil.copy(path, source)
     shutil.copy(root / "CHANGELOG.md", source / "changes.md")
