@@ -3,6 +3,7 @@
     python benchmarks/fine_tuning.py --tasks numbers --seeds 0 --longer
     python benchmarks/fine_tuning.py --tasks numbers --seeds 1 2
     python benchmarks/fine_tuning.py --tasks text --seeds 0 [--multi30k FOLDER]
+    python benchmarks/fine_tuning.py --tasks text --minutes 3  # equal minutes, not updates; needs a quiet machine
 
 numbers: a model that can write the numbers below 1,000 goes on with 2,000 numbers from 1,000 to 100,000.
 text: a model of Multi30k without the sentences about dogs goes on with those.
@@ -94,11 +95,12 @@ def measure(task: str, data: dict, seed: int) -> Iterator[dict]:
     shape, best, same = shapes[task], recipe("init")["training"], {"seed": seed, "validate_every": 0, "keep": "last"}
 
     def new_model(pairs: list, **config) -> Trainer:
-        training = TrainingConfig(**{**before[task], **config, **same})
+        ends = {"steps": None} if "minutes" in config else {}
+        training = TrainingConfig(**{**before[task], **ends, **config, **same})
         return Trainer.from_pairs(pairs, training, valid=data["valid"], device="cpu", quiet=True, **shape)
 
-    def go_on(pairs: list, rate: float) -> Trainer:
-        training = TrainingConfig(**{**recipe("init")["ends"], **best, **same, "lr": rate})
+    def go_on(pairs: list, rate: float, **ends) -> Trainer:
+        training = TrainingConfig(**{**(ends or recipe("init")["ends"]), **best, **same, "lr": rate})
         settings = {"init": folder, "old_data": None, "model": {"dropout": shape["dropout"]}}
         trainer = make_trainer(settings, pairs, training, None, data["valid"], "cpu", Report(), None, [], quiet=True)
         trainer.callbacks = [one for one in trainer.callbacks if not isinstance(one, Forgetting)]  # `run` scores
@@ -108,9 +110,15 @@ def measure(task: str, data: dict, seed: int) -> Iterator[dict]:
     yield run(first, data, "old only")
     with tempfile.TemporaryDirectory() as folder:
         Translator(first.averaged_model(), first.tokenizer).save_pretrained(folder)
+        some = random.Random(seed).choices(data["old"], k=len(data["new"]))
+        if arguments.minutes:
+            ends = {"minutes": arguments.minutes}
+            yield run(go_on(data["new"], mixed_rate, **ends), data, "new")
+            yield run(go_on(data["new"] + some, mixed_rate, **ends), data, "new and old")
+            yield run(new_model(data["new"], **ends), data, "from scratch")
+            return
         for rate in rates:
             yield (found := run(go_on(data["new"], rate), data, "new"))
-        some = random.Random(seed).choices(data["old"], k=len(data["new"]))
         yield run(go_on(data["new"] + some, mixed_rate), data, "new and old")
     for times in (1, 3) if arguments.longer else (1,):
         scratch = new_model(data["new"], steps=found["steps"] * times, batch_tokens=best["batch_tokens"])
@@ -121,17 +129,21 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--multi30k", help="folder with Multi30k; default: $MULTI30K, or downloaded")
 parser.add_argument("--tasks", nargs="+", choices=tasks, default=[*tasks])
 parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+parser.add_argument("--minutes", type=float, help="train on the new sentences for so long, at the default rate")
 parser.add_argument("--longer", action="store_true", help="from scratch also with three times as many updates")
 arguments = parser.parse_args()
 torch.set_num_threads(1)
 stored = results / "fine_tuning.json"
 for task in arguments.tasks:
+    name = f"{task}, {arguments.minutes:g} minutes" if arguments.minutes else task
     for seed in arguments.seeds:
         data = numbers(seed) if task == "numbers" else text(seed, arguments.multi30k)
         for found in measure(task, data, seed):
-            runs = json.loads(stored.read_text(encoding="utf-8"))["runs"] if stored.exists() else []
-            key = task, seed, found["what"], found["lr"], found["steps"]
-            runs = [r for r in runs if (r["task"], r["seed"], r["what"], r["lr"], r["steps"]) != key]
-            runs.append({"task": task, "seed": seed, **found})
-            runs.sort(key=lambda r: ([*tasks].index(r["task"]), r["seed"], kinds.index(r["what"]), r["lr"], r["steps"]))
-            save("fine_tuning", {"tasks": tasks, "runs": runs})
+            told = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"tasks": tasks, "runs": []}
+            titles = {**told["tasks"], name: tasks[task] + name.removeprefix(task)}
+            key = name, seed, found["what"], found["lr"], found["steps"]
+            runs = [r for r in told["runs"] if (r["task"], r["seed"], r["what"], r["lr"], r["steps"]) != key]
+            runs.append({"task": name, "seed": seed, **found})
+            order = [*titles]
+            runs.sort(key=lambda r: (order.index(r["task"]), r["seed"], kinds.index(r["what"]), r["lr"], r["steps"]))
+            save("fine_tuning", {"tasks": titles, "runs": runs})
