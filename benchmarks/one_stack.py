@@ -22,7 +22,7 @@ from transformer_nbdev.training import Trainer
 from transformer_nbdev.transformer import Transformer, TransformerConfig, count_parameters
 from transformer_nbdev.translator import Translator, corpus_scores
 
-rates, trial_seed, warm = [3e-3, 6e-3, 12e-3], 100, 10
+rates, trial_seed, warm = [6e-3, 12e-3, 24e-3], 100, 10
 width = dict(d_model=128, n_heads=4, max_len=160, dropout=0.1)
 common = TrainingConfig(steps=1, batch_tokens=2000, optimizer="muon", warmup=50, ema=0.99)
 
