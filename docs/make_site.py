@@ -203,7 +203,8 @@ def prepare() -> None:
         (source / name).parent.mkdir(exist_ok=True)
         (source / f"{name}.ipynb").write_text(json.dumps(page), encoding="utf-8")
     write_reference(names)
-    text = "\n".join(["# Beside the course", "", "Guides, and how the package works.", "", *trees_of(beside, names, ":maxdepth: 1")])
+    trees = trees_of(beside, names, ":maxdepth: 1")
+    text = "\n".join(["# Beside the course", "", "Guides, and how the package works.", "", *trees])
     (source / "beside.md").write_text(text, encoding="utf-8")
     for path in (root / "nbs" / "first_look.gif", docs / "conf.py", docs / "promises.md", docs / "coming_from.md"):
         shutil.copy(path, source)
