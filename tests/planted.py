@@ -15,9 +15,10 @@ general = ["dropout", "first loss", "copies", "gradients", "neighbors", "half pr
            "shifted twice"]
 faults = {
     "annotated": [*general, "future", "future by one", "mask", "heads", "heads of the encoder", "merging", "reach",
-                  "source", "padding", "padding mask", "nan", "positions", "equal layers", "cache"],
+                  "source", "padding", "padding mask", "nan", "positions", "equal layers", "cache", "queries",
+                  "plain list", "probabilities"],
     "gpt": [*general, "future", "future by one", "mask", "heads", "merging", "reach", "positions", "equal layers",
-            "cache"],
+            "cache", "queries", "plain list", "probabilities"],
     "torch": [*general, "future", "future by one", "mask", "source", "padding", "padding mask", "positions",
               "equal layers"],
     "hub": [*general, "future", "padding", "cache", "equal layers", "positions"],
@@ -26,7 +27,8 @@ faults = {
 of_losses = ["end token", "padding trained", "smoothing"]
 # What the tool calls a fault, where the name differs.
 named = {"padding mask": "mask", "future by one": "future", "heads of the encoder": "heads", "merging": "future",
-         "not shifted": "shift", "shifted twice": "shift"}
+         "not shifted": "shift", "shifted twice": "shift", "queries": "softmax", "plain list": "unregistered",
+         "probabilities": "logits"}
 
 
 def start(model, fault):
@@ -56,6 +58,11 @@ def finish(x, fault):
     return x
 
 
+def end(x, fault):
+    "Plant what can happen to any logits."
+    return x.softmax(-1) if fault == "probabilities" else x
+
+
 class Attention(nn.Module):
     def __init__(self, fault):
         super().__init__()
@@ -74,7 +81,7 @@ class Attention(nn.Module):
         if self.fault != "reach":
             low = -1e9 if self.fault == "half precision" else torch.finfo(scores.dtype).min
             scores = scores.masked_fill(~mask, -math.inf if self.fault == "nan" else low)
-        out = scores.softmax(-1) @ v
+        out = scores.softmax(-2 if self.fault == "queries" else -1) @ v
         out = out if self.fault in ("reach", "merging") else out.transpose(1, 2)
         return self.o(out.reshape(x.shape))
 
@@ -92,6 +99,11 @@ class Layer(nn.Module):
         if self.cross is not None:
             x = x + self.cross(self.norm["c"](x), memory, seen)
         return x + self.down(self.up(self.norm["b"](x)).relu())
+
+
+def stack(layers, fault):
+    "Layers that the model knows, or a plain list of them."
+    return [layer.eval() for layer in layers] if fault == "plain list" else nn.ModuleList(layers)
 
 
 def waves(length):
@@ -119,7 +131,7 @@ class Annotated(nn.Module):
         self.words, self.fault = nn.Embedding(V, D, padding_idx=0), fault
         below = {"heads": None, "merging": None, "heads of the encoder": "heads"}.get(fault, fault)
         self.encoder = nn.ModuleList(Layer(below) for _ in range(2))
-        self.decoder = nn.ModuleList(Layer(fault, True) for _ in range(2))
+        self.decoder = stack([Layer(fault, True) for _ in range(2)], fault)
         self.norm, self.out = nn.LayerNorm(D), nn.Linear(D, V, bias=False)
         start(self, fault)
 
@@ -135,14 +147,14 @@ class Annotated(nn.Module):
         seen = real[:, :, :1, :] if self.fault != "nan" else (src != 0)[:, None, None]
         for layer in self.decoder:
             y = layer(y, causal(tgt.shape[1], self.fault), memory, seen)
-        return self.out(self.norm(finish(y, self.fault)))
+        return end(self.out(self.norm(finish(y, self.fault))), self.fault)
 
 
 class GPT(nn.Module):
     def __init__(self, fault=None):
         super().__init__()
         self.words, self.places, self.fault = nn.Embedding(V, D), nn.Embedding(64, D), fault
-        self.layers = nn.ModuleList(Layer(fault) for _ in range(3))
+        self.layers = stack([Layer(fault) for _ in range(3)], fault)
         self.norm, self.out = nn.LayerNorm(D), nn.Linear(D, V, bias=False)
         start(self, fault)
         self.out.weight = self.out.weight if fault == "copies" else self.words.weight
@@ -152,7 +164,7 @@ class GPT(nn.Module):
         x = self.words(ids) + self.places(place)
         for layer in self.layers:
             x = layer(x, causal(ids.shape[1], self.fault))
-        return self.out(self.norm(finish(x, self.fault)))
+        return end(self.out(self.norm(finish(x, self.fault))), self.fault)
 
 
 class Torch(nn.Module):

@@ -40,6 +40,24 @@ def test_a_planted_fault_is_named(structure, fault):
     assert all(finding.look for finding in report.faults)
 
 
+@pytest.mark.parametrize("fault,name", [
+    ("heads", "heads"), ("queries", "softmax"), ("plain list", "unregistered"), ("probabilities", "logits"),
+])
+def test_the_first_fault_named_is_the_cause(fault, name):
+    assert names(check(**arguments("annotated", fault)))[0] == name
+
+
+def test_what_was_not_tested_is_in_the_last_line():
+    last = str(check(make("torch"), pad_id=0)).splitlines()[-1]
+    assert last.startswith("no fault found, but cache, loss and shift were not tested"), last
+    assert str(check(**arguments("annotated", "heads"))).count("? future: cannot be told: mend that first") == 1
+
+
+def test_messages_say_in_which_part_the_fault_is():
+    for fault, words in {"positions": "missing in the encoder", "padding": "attention from the decoder"}.items():
+        assert any(words in str(finding) for finding in check(**arguments("annotated", fault)).faults), words
+
+
 @pytest.mark.parametrize("fault", of_losses)
 def test_a_fault_of_the_loss_is_named(fault):
     assert names(check(make("rnn"), loss_with(fault), pad_id=0, eos_id=2)) == [fault]
@@ -64,6 +82,16 @@ class Odd(nn.Module):
         return self.answer(self.words(ids))
 
 
+class Headless(Odd):
+    "The hidden states of a decoder, whose last layer is called elsewhere."
+
+    def __init__(self):
+        super().__init__(lambda x: x)
+
+    def forward(self, src, tgt):
+        return self.words(tgt) + self.words(src).mean(1, keepdim=True)
+
+
 @pytest.mark.parametrize("model,message", [
     (nn.Transformer(16, 2, 1, 1, batch_first=True), "takes vectors"),
     (Odd(lambda x: x.argmax(-1)), "returned torch.int64: it must return logits"),
@@ -72,6 +100,7 @@ class Odd(nn.Module):
     (Odd(nn.TransformerEncoderLayer(8, 2, dim_feedforward=8)).train(), None),
     (lambda ids: torch.zeros(1, 5, 9), "vocabulary is unknown: give vocab_size"),
     (lambda src, tgt, src_mask, tgt_mask: src, "needs 4 arguments"),
+    (Headless(), "returns 8 numbers per token, but its vocabulary has 30"),
 ])
 def test_a_model_that_cannot_be_checked_is_refused_in_a_sentence(model, message):
     if message is None:  # batch_first forgotten: a fault, not a refusal
@@ -86,6 +115,12 @@ def test_ids_out_of_range_and_a_wrong_kind_are_refused():
         check(make("gpt"), vocab_size=90)
     with pytest.raises(ValueError, match="kind is 'gpt'"):
         check(make("gpt"), kind="gpt")
+
+
+def test_a_step_that_asks_for_the_model_is_refused_with_the_way_to_write_it():
+    model = make("gpt")
+    with pytest.raises(TypeError, match="lambda ids: training_loss"):
+        check(model, training_loss=lambda model, ids: model(ids).sum())
 
 
 def test_the_function_for_the_command_line_is_found_or_refused(tmp_path, monkeypatch):

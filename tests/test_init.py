@@ -76,6 +76,25 @@ def test_the_default_rate_falls_with_the_width_and_a_limit_replaces_the_old_one(
     assert done.returncode == 0 and [*metrics(tmp_path / "run", "new_loss")][-1] == 3, done.stderr
 
 
+def test_few_sentences_get_enough_updates_and_harm_is_said(tmp_path, trained):
+    run, _, new = trained
+    done = tune(run, new, tmp_path / "run")
+    assert done.returncode == 0 and "got worse" not in done.stderr, done.stderr
+    training = json.loads((tmp_path / "run" / "settings.json").read_text())["training"]
+    assert (training["epochs"], training["steps"]) == (None, 150) and 150 in metrics(tmp_path / "run", "valid_loss")
+    done = tune(run, new, tmp_path / "bad", "--epochs=2", "--lr=3", "--warmup=0", "--keep=last")
+    assert json.loads((tmp_path / "bad" / "settings.json").read_text())["training"]["epochs"] == 2
+    assert done.returncode == 0 and "the translations of new sentences got worse" in done.stderr, done.stderr
+
+
+def test_the_old_numbers_have_a_name_to_mix_them_in(tmp_path, trained):
+    run, _, new = trained
+    done = tune(run, new, tmp_path / "run", "--data=number-words", "--steps=1")
+    assert done.returncode == 0 and "20,050 sentence pairs" in done.stderr, done.stderr
+    done = tune(run, run, tmp_path / "wrong", "--steps=1")
+    assert done.returncode == 1 and "a trained model, not its data" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("options, words", [
     (["--preset=tiny"], ["--preset", "keeps its vocabulary and its shape"]),
     (["--d-model=32", "--vocab-size=300"], ["--vocab-size, --d-model"]), (["--no-norm-first"], ["--norm-first"]),

@@ -95,7 +95,7 @@ def main(args: list[str] | None = None) -> None:
 @cli.command(cls=SectionedCommand)
 @click.option(
     "--data", callback=absolute_folder, multiple=True, help="Folder with SPLIT.SRC and SPLIT.TGT (plain or .gz) or "
-    "SPLIT.tsv; or multi30k; or hub:NAME[:CONFIG]. Repeat it to mix several.  [default: numbers in words]",
+    "SPLIT.tsv; or multi30k; or hub:NAME[:CONFIG]. Repeat it to mix several.  [default: number-words]",
 )
 @click.option("--weight", "weights", type=float, multiple=True, callback=lambda c, p, value: list(value),
               help="Sampling weight of each --data, in the same order (2 = every pair twice per epoch).  [default: 1]")
@@ -120,8 +120,9 @@ def main(args: list[str] | None = None) -> None:
 def train(**options):
     """Train a model on sentence pairs.
 
-    Without --steps, --epochs or --minutes, it ends after 20 epochs (numbers: 1,000 updates; --init: 5 epochs). Ctrl-C
-    saves a checkpoint; --resume continues from it. --out gets model, tokenizer, settings, metrics and loss curve.
+    Without --steps, --epochs or --minutes, it ends after 20 epochs (numbers: 1,000 updates; --init: 5 epochs, or 150
+    updates if that is more). Ctrl-C saves a checkpoint; --resume continues from it. --out gets model, tokenizer,
+    settings, metrics and loss curve.
 
     \b
     transformer-nbdev train --out numbers
@@ -343,7 +344,7 @@ def check(place: str) -> None:
 def evaluate(**options):
     """Measure a model on a test set.
 
-    Prints JSON: BLEU and chrF with their signatures, share of exact matches, number of sentences, seconds.
+    Prints JSON: BLEU (0 for texts under four words) and chrF, signatures, share of exact matches, sentences, seconds.
     """
     folder = model_folder(options["model"])
     run = {"src": "en", "tgt": "de", **read_settings(folder)}
@@ -377,8 +378,7 @@ def evaluate(**options):
 def convert(source: str, target: str, **options) -> None:
     """Convert the model folder SOURCE to another format, in the new folder TARGET."""
     convert_folder(source, target, *(options[name] for name in ("from", "to", "quantization")))
-    usable = options["to"] in ("native", "onnx", "pt2")
-    click.echo(f"wrote {target}" + f"; next: transformer-nbdev translate --model {target}" * usable, err=True)
+    click.echo(f"wrote {target}; next: transformer-nbdev translate --model {target}", err=True)
 
 # %% ../nbs/command_line.ipynb #dce02c59
 @cli.command()

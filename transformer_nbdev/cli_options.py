@@ -116,8 +116,10 @@ def usable_device(context: click.Context, parameter: click.Parameter, value: str
 
 def absolute_folder(context: click.Context, parameter: click.Parameter, value: Any) -> str | list[str] | None:
     "Return the value of --data, or all values if there are several, with absolute paths for folders."
+    if value in ("number-words", ("number-words",)) and parameter.name == "data":
+        return None
     if isinstance(value, tuple):
-        found = [str(absolute_folder(context, parameter, one)) for one in value]
+        found = [one if one == "number-words" else str(absolute_folder(context, parameter, one)) for one in value]
         return found if len(found) > 1 else found[0] if found else None
     return str(Path(value).resolve()) if value and Path(value).is_dir() else value
 
@@ -215,6 +217,8 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
     }
     if init or options.get("old_data"):
         found |= _start(options)
+        if "training" not in other and not any(options.get(limit) for limit in ("steps", "epochs", "minutes")):
+            found["least_steps"] = best["least_steps"]
         if options.get("lr") is None and "training" not in other:  # the recipe's rate is for a width of 128
             found["training"]["lr"] *= 128 / found["model"]["d_model"]
     return found

@@ -262,7 +262,8 @@ def read_configs(folder: Path, kind: str = "transformer_nbdev") -> tuple[Transfo
     path = folder / "config.json"
     values = read_json(path)
     if (found := values.pop("model_type", None)) != kind:
-        raise ValueError(f"{path} is of another program: its model_type is {found!r}, {kind!r} is expected")
+        raise ValueError(f"{path} is of another program: its model_type is {found!r}, {kind!r} is expected"
+                         "; if it was converted, name the folder that it was converted from")
     old = {name: values.pop(name) for name in asdict(GenerationConfig()) if name in values}  # in old folders
     file = folder / "generation_config.json"
     generation = read_fields(GenerationConfig, read_json(file) if file.is_file() else old, file)

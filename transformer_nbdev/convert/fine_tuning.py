@@ -9,7 +9,7 @@ __all__ = ['is_marian', 'shape_of', 'starting_point', 'old_pairs', 'Forgetting',
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from .folders import load_translator
@@ -77,6 +77,7 @@ class Forgetting(Callback):
 
     def __init__(self, old: Pairs | None, facts: dict | None = None, n_pairs: int = 100):
         self.old, self.facts, self.n_pairs = old, facts, n_pairs
+        self.before: dict[str, float] = {}
 
     def scores(self, trainer: Trainer, model: Transformer) -> dict[str, float]:
         "Return loss, in nats per token, and chrF of greedy search, for `new` and for `old` pairs if there are any."
@@ -92,14 +93,15 @@ class Forgetting(Callback):
                 found[f"{name}_chrf"] = corpus_scores(translator.translate(sources), targets)["chrF"]["score"]
         return found
 
-    def tell(self, trainer: Trainer, model: Transformer, when: str) -> None:
-        "Compute the scores, log them and print them."
+    def tell(self, trainer: Trainer, model: Transformer, when: str) -> dict[str, float]:
+        "Compute the scores, log them, print them and return them."
         found = self.scores(trainer, model)
         trainer.log(**found)
         for name, what in {"new": "new sentences", "old": "old sentences"}.items():
             if f"{name}_loss" in found:
                 loss, chrf = found[f"{name}_loss"], found[f"{name}_chrf"]
                 trainer.say(f"{when} training, {what}: loss {loss:.3f} nats per token, chrF {chrf:.1f}")
+        return found
 
     def start(self, trainer: Trainer) -> None:
         "Score the model as it is, unless the run was resumed."
@@ -113,14 +115,17 @@ class Forgetting(Callback):
         if trainer.rank == 0:
             if not self.old:
                 trainer.say("note: what the model forgets is not measured; --old-data names the data to measure it on")
-            self.tell(trainer, trainer.averaged_model(), "before")
+            self.before = self.tell(trainer, trainer.averaged_model(), "before")
 
     def finish(self, trainer: Trainer) -> None:
         "Score the weights that the folder holds."
         if trainer.rank == 0:
             folder, device = trainer.folder, trainer.device
             model = Transformer.from_pretrained(folder, device) if folder else trainer.averaged_model()
-            self.tell(trainer, model, "after")
+            after = self.tell(trainer, model, "after")
+            if after.get("new_chrf", 0) < self.before.get("new_chrf", 0):
+                trainer.say("note: the translations of new sentences got worse; try more updates (--steps), or a lower "
+                            "or higher rate (--lr)")
 
 # %% ../../nbs/convert/fine_tuning.ipynb #f1e70007
 def make_trainer(
@@ -145,6 +150,10 @@ def make_trainer(
     batches = make_batches(tokenizer, c.max_len) if make_batches else TokenBatches(
         *encode_pairs(pairs, tokenizer, c.max_len, report), training.batch_tokens, training.seed, pad_id=c.pad_id
     )
+    least = settings.pop("least_steps", 0)
+    if training.epochs and training.epochs * len(batches) < least * training.accumulate:
+        training = replace(training, epochs=None, steps=least)
+        settings["training"] = asdict(training)
     callbacks = [*callbacks, Forgetting(old_pairs(settings), facts)]
     trainer = Trainer(model, batches, training, out, valid, tokenizer, device, callbacks=callbacks, **more)
     trainer.say(f"{report}\ngoing on from {settings['init']}")

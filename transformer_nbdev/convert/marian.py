@@ -249,7 +249,8 @@ def _marian_values(model: Transformer) -> dict:
     if c.norm_first or c.final_norm:
         raise ValueError(
             "Marian has post-norm layers and no final norm: a model with "
-            f"norm_first = {c.norm_first}, final_norm = {c.final_norm} cannot be represented"
+            f"norm_first = {c.norm_first}, final_norm = {c.final_norm} cannot be represented; train one with "
+            "--no-norm-first --no-final-norm"
         )
     return {
         "architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True,

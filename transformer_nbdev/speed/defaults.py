@@ -32,7 +32,8 @@ def recipe(task: str) -> dict[str, Any]:
     (`benchmarks/fine_tuning.py`).
 
     "model" holds fields of `TransformerConfig`, "training" and "ends" fields of `TrainingConfig` ("ends": when
-    to stop by default), and "dropout_per_epoch" is for `RisingDropout`. Raises KeyError for another task.
+    to stop by default; not before "least_steps", so that a few hundred sentences are enough), and
+    "dropout_per_epoch" is for `RisingDropout`. Raises KeyError for another task.
     """
     return {
         "text": {
@@ -49,7 +50,7 @@ def recipe(task: str) -> dict[str, Any]:
         "init": {
             "preset": "base", "vocab_size": 0, "model": {}, "dropout_per_epoch": 0.0,
             "training": {"batch_tokens": 2000, "lr": 2e-3, "warmup": 20, "validate_every": 100, "patience": 5},
-            "ends": {"epochs": 5.0},
+            "ends": {"epochs": 5.0}, "least_steps": 150,
         },
     }[task]
 

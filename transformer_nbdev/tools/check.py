@@ -14,7 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,10 +40,12 @@ class Report:
     @property
     def summary(self) -> str:
         "How many faults were found, and what could not be told."
-        n = len(self.faults)
-        unknown = [finding.name for finding in self.findings if finding.verdict == "cannot be told"]
-        found = f"{n} fault{'s' * (n != 1)} found" + "; mend the first one first, it may cause the others" * (n > 1)
-        return (found if n else "no fault found") + f" (not told: {', '.join(unknown)})" * bool(unknown)
+        n, unknown = len(self.faults), [f.name for f in self.findings if f.verdict == "cannot be told"]
+        more = "; mend the first one first, it may cause the others" * (n > 1)
+        if n or not unknown:
+            return f"{n} fault{'s' * (n != 1)} found{more}" if n else "no fault found"
+        names = " and ".join([*filter(None, [", ".join(unknown[:-1])]), unknown[-1]])
+        return f"no fault found, but {names} {'were' if unknown[1:] else 'was'} not tested: each line with ? says why"
 
     def __str__(self):
         return "\n".join([*map(str, self.findings), self.summary])
@@ -303,6 +305,16 @@ def _probes(s: Subject, loss: Any, training_loss: Any, cached: Any, fresh: bool)
         yield "shift", lambda s: _shift(s, training_loss) if trains else untold("shift", no_step)
 
 
+def _takes_ids(training_loss: Callable, names: str) -> None:
+    "Refuse a training step that wants more than ids."
+    with suppress(ValueError):  # a function of C, which does not tell
+        try:
+            inspect.signature(training_loss).bind(*names.split(", "))
+        except TypeError:
+            raise TypeError(f"training_loss must take ({names}) alone and know its model: write lambda {names}: "
+                            f"training_loss(model, {names})") from None
+
+
 def check(
     model: Any, loss: Callable | None = None, training_loss: Callable | None = None, *, cached: Callable | None = None,
     kind: str | None = None, vocab_size: int | None = None, pad_id: int | None = None, eos_id: int | None = None,
@@ -325,6 +337,8 @@ def check(
             model.eval()
         s = Subject(model, kind, vocab_size, pad_id, eos_id)
         s(*s.inputs(1, 8))
+        if training_loss:
+            _takes_ids(training_loss, "src, tgt" if s.kind == "encoder-decoder" else "ids")
         for name, probe in _probes(s, loss, training_loss, cached, fresh):
             try:
                 with nullcontext() if name in ("first loss", "weights", "gradients") else s.disturbed():
@@ -373,9 +387,13 @@ def check_place(place: str, say: Callable[[str], Any]) -> Report:
 
     To have more checked, let it return a dict with model and any of: pad_id and eos_id; loss, a function of (logits,
     targets); training_loss, a function of (src, tgt) or (ids), which computes the loss of a training step; cached, the
-    model token by token; vocab_size, kind, fresh.
+    model token by token; vocab_size, kind, fresh. For example:
 
-    The exit code is 1 if a fault was found.
+    \b
+    return {"model": model, "pad_id": 0, "training_loss": lambda src, tgt: my_loss(model, src, tgt)}
+
+    The exit code is 1 if a fault was found. A missing residual connection, missing 1/sqrt(d_k), a bad learning rate
+    and bad data are not found: they change how well a model learns, not what its outputs may depend on.
     """
     arguments = made_by(place)
     say(f"checking {place} ...")

@@ -40,7 +40,7 @@ class TrainingConfig:
     keep: str = "best"  # Which weights to keep: those of the best validation, or the last ones.
     average_last: int = 0  # Keep the mean of the last k checkpoints instead (0 = off).
     save_every: int = 500  # Updates between checkpoints (0 = only at the end).
-    log_every: int = 20  # Updates between log lines.
+    log_every: int = 20  # Updates between log lines, whose loss includes label smoothing.
 
     def __post_init__(self):
         _check_config(self)

@@ -139,7 +139,8 @@ def pair_files(folder: str | os.PathLike, split: str, src: str, tgt: str) -> lis
         found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
         if not found:
             there = ", ".join(sorted(p.name for p in folder.iterdir())[:12]) or "nothing"
-            raise ValueError(f"no file {name} or {name}.gz in {folder}; there is {there}")
+            trained = " (a trained model, not its data)" * (folder / "settings.json").is_file()
+            raise ValueError(f"no file {name} or {name}.gz in {folder}; there is {there}{trained}")
         paths.append(found[0])
     return paths
 
@@ -272,7 +273,7 @@ def _number_task(split: str, src: str, tgt: str, below: int) -> tuple[Pairs, Rep
 
 def _load(data: str | None, split: str, src: str, tgt: str, below: int) -> tuple[Pairs, Report]:
     "Read sentence pairs of two languages."
-    if data is None:
+    if data in (None, "number-words"):
         return _number_task(split, src, tgt, below)
     if data == "multi30k":
         return multi30k(split, src, tgt)
@@ -300,7 +301,7 @@ def load_pairs(
     """Read the sentence pairs of a split, and report what was left out.
 
     `data` is a folder with `split.src` and `split.tgt` (plain or .gz) or with `split.tsv`,
-    "multi30k", or "hub:NAME[:CONFIG]". None means the numbers task, below `numbers_below`. `tgt` may
+    "multi30k", or "hub:NAME[:CONFIG]". "number-words" or None means the numbers task, below `numbers_below`. `tgt` may
     name several languages, "de,ko": then, or with `tags`, each source begins with `language_tag`.
     """
     languages = target_languages(data, split, tgt)

@@ -12,11 +12,37 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .subjects import Finding, Subject, fault, sound, untold
+
+# %% ../../nbs/tools/probes.ipynb #pr000031
+def _probabilities(s: Subject) -> list[Finding]:
+    "Outputs that are no logits, because a softmax has been over them."
+    out = s(*s.inputs(2, 6))
+    if not (out.min() >= 0 and float((out.sum(-1) - 1).abs().max()) < 1e-3):
+        return []
+    return [fault("logits", "the outputs are probabilities: none is negative, and they sum to 1 for each token; a "
+                  "cross-entropy would take the softmax of them once more",
+                  "the softmax at the end of `forward`: return what goes into it, the logits")]
+
+
+def _unregistered(s: Subject) -> list[Finding]:
+    "Layers that the model does not know, because they are in a plain list or dict."
+    known, found = set(s.module.modules()), []
+    for name, owner in s.module.named_modules():
+        for attribute, value in vars(owner).items():
+            items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+            if attribute != "_modules" and any(isinstance(x, nn.Module) and x not in known
+                                               and next(x.parameters(), None) is not None for x in items):
+                found.append(f"{name}.{attribute}".lstrip("."))
+    if not found:
+        return []
+    return [fault("unregistered", f"the layers in `{found[0]}` are not part of the model: they are not trained, not "
+                  "saved and not switched by eval()", "plain lists and dicts of layers: write `nn.ModuleList` or "
+                  "`nn.ModuleDict`")]
 
 # %% ../../nbs/tools/probes.ipynb #pr000007
 class _NoDropout(TorchFunctionMode):
@@ -47,11 +73,12 @@ def _dropout(s: Subject) -> Finding:
 
 # %% ../../nbs/tools/probes.ipynb #pr000009
 class _Scores(TorchDispatchMode):
-    "Collects the masked attention scores `(…, T, S)` that are computed inside `with`."
+    "Collects the masked attention scores `(…, T, S)` that are computed inside `with`; `across`: softmax over T."
 
     def __init__(self):
         super().__init__()
         self.found: list[Tensor] = []
+        self.across: list[Tensor] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = str(func), kwargs or {}
@@ -66,7 +93,10 @@ class _Scores(TorchDispatchMode):
                 scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
             self.found.append(scores)
         elif "_softmax" in name and "log" not in name and "backward" not in name:
-            self.found.append(args[0].detach())
+            x = args[0].detach()
+            self.found.append(x)
+            if x.dim() > 2 and args[1] % x.dim() == x.dim() - 2:
+                self.across.append(x)
         return func(*args, **options)
 
 
@@ -99,6 +129,21 @@ def _heads(s: Subject) -> Finding | None:
                          "`view(B, L, h, d_k).transpose(1, 2)`, and `transpose(1, 2)` again before merging")
     return None
 
+
+def _axis(s: Subject) -> Finding | None:
+    "A softmax over the queries. What the mask hides tells which axis holds the keys: the later ones, or the padding."
+    inputs = s.inputs(1, 24)
+    with torch.enable_grad(), _Scores() as scores:
+        s.raw(*(inputs if s.pad_id is None else map(s.padded, inputs)))
+    for x in scores.across:
+        hidden = x < -1e4
+        later = torch.ones_like(hidden).triu(1)
+        if (hidden & later).equal(later) and not hidden.all() or hidden.all(-2).any() and not hidden.all(-1).any():
+            return fault("softmax", "the softmax of the attention runs over the queries: the weights of a query do "
+                         "not sum to 1", "the axis of the softmax: `dim=-1`, the keys, if the scores are "
+                         "`q @ k.transpose(-2, -1)`")
+    return None
+
 # %% ../../nbs/tools/probes.ipynb #pr000021
 def influence(s: Subject, side: int, length: int) -> Tensor:
     "How much a change of token s on one side moves the output at t, in standard deviations: `(S, T)`."
@@ -110,10 +155,10 @@ def influence(s: Subject, side: int, length: int) -> Tensor:
     return torch.stack(rows)
 
 
-def _order(s: Subject) -> Finding:
-    "The future, the past, and heads that are split by a bare reshape."
-    if found := _heads(s):
-        return found
+def _order(s: Subject) -> Finding | list[Finding]:
+    "The future, the past, and what lets both through: heads split by a bare reshape, a softmax over the queries."
+    if found := _heads(s) or _axis(s):
+        return [found, untold("future", "mend that first")] if s.kind != "encoder" else found
     moved = influence(s, -1, 24)
     if not moved.isfinite().all():
         return untold("future", "the outputs are not finite")
@@ -143,7 +188,8 @@ def _order(s: Subject) -> Finding:
                    for x in own):
         return fault("future", f"{text}, although all attention weights are causal", "what comes after the weights: "
                      "heads merged without `transpose(1, 2)`, or a norm, convolution or mean over the length")
-    return fault("future", text, "the causal mask (`tril`, diagonal 0), and whether it reaches every layer"
+    return fault("future", text, "the causal mask (`tril`, diagonal 0): whether it reaches every layer, and comes "
+                 "before the softmax"
                  + "; if the model may look ahead, like BERT, say kind='encoder'" * (s.kind == "decoder"))
 
 
@@ -191,14 +237,16 @@ def _unmasked(s: Subject, longer: list[Tensor], side: int, name: str, out: Tenso
     before, after = out, s(*s.changed(tuple(longer), side, 2))
     if s.kind != "encoder-decoder" and out.dim() == 3:
         before, after = (torch.cat([x[:, :2], x[:, 3:7]], 1) for x in (before, after))
-    keys, shares = longer[side].shape[1], []
-    for queries in {x.shape[1] for x in longer}:
-        shares += [float(x.softmax(-1)[:, 6, -3:].sum(-1).max()) for x in _attention(s, longer, queries, keys)]
-    if s.differ(before, after) < 1e-6 or max(shares, default=0) > 0.999999:
+    keys, shares = longer[side].shape[1], [(0.0, "")]
+    for queries, reader in {x.shape[1]: r for x, r in zip(longer, (" from the encoder", " from the decoder"))}.items():
+        shares += [(float(x.softmax(-1)[:, 6, -3:].sum(-1).max()), reader * (len(longer) > 1))
+                   for x in _attention(s, longer, queries, keys)]
+    most, reader = max(shares)
+    if s.differ(before, after) < 1e-6 or most > 0.999999:
         return fault("mask", f"with padding behind the {name}, attention reads the padding and not the tokens: the "
                      "padding mask is the wrong way round", "what True means: hidden for `key_padding_mask`, but may "
                      "attend for `scaled_dot_product_attention`")
-    share = f"; it gets up to {100 * max(shares):.0f} % of a token's attention" if max(shares, default=0) > 0 else ""
+    share = f"; it gets up to {100 * most:.0f} % of the attention{reader}" if most else ""
     return fault("padding", f"padding leaks in: three padding tokens behind the {name} move the outputs by {d:.2g} "
                  f"standard deviations{share}", f"the padding mask: hide the keys (columns) where the id is {s.pad_id} "
                  f"in every attention that reads the {name}; a mean or a recurrent state must leave padding out, too")
@@ -214,7 +262,8 @@ def _neighbors(s: Subject) -> Finding:
     if d > 1e-3:
         return fault("neighbors", f"sentences of a batch affect each other: the outputs of one change by {d:.2g} "
                      "standard deviations beside others", "`batch_first=True` (PyTorch's layers want the length first "
-                     "without it), a `view` that mixes batch and length, or statistics over the batch")
+                     "without it), positions picked by the batch (`pe[: x.size(0)]`), a `view` that mixes batch and "
+                     "length, or statistics over the batch")
     return sound("neighbors", "a sentence gets the same outputs alone and in a batch")
 
 # %% ../../nbs/tools/probes.ipynb #pr000013
@@ -228,6 +277,7 @@ def _level(scores: Tensor) -> bool:
 
 def _positions(s: Subject) -> Finding:
     inputs, look = s.inputs(1, 9), "positions that are never added, or that are zeros"
+    encoder, decoder = (f" in the {side}" * (s.kind == "encoder-decoder") for side in ("encoder", "decoder"))
     a = s(*inputs)
     if not a.isfinite().all():
         return untold("positions", "the outputs are not finite")
@@ -236,7 +286,8 @@ def _positions(s: Subject) -> Finding:
         if s.kind == "encoder" and a.dim() == 3:
             a = a.roll(3, 1)
         if s.differ(a, b) < 1e-5 and s.differ(s(s.ids(1, inputs[0].shape[1], 0), *inputs[1:]), b) > 1e-4:
-            return fault("positions", "positions are missing: the order of the input tokens changes nothing", look)
+            return fault("positions", f"positions are missing{encoder}: the order of the input tokens changes "
+                         "nothing", look)
     if s.kind != "encoder":
         same = (*inputs[:-1], inputs[-1].new_full((1, 11), int(inputs[-1][0, 0])))
         out = s(*same)
@@ -245,14 +296,16 @@ def _positions(s: Subject) -> Finding:
             if not scores:
                 return untold("positions", "equal tokens give equal outputs, and no attention scores were seen")
             if all(map(_level, scores)):
-                return fault("positions", "positions are missing: in a sequence of equal tokens all outputs and all "
-                             "attention scores are equal", look)
+                return fault("positions", f"positions are missing{decoder}: in a sequence of equal tokens all "
+                             "outputs and all attention scores are equal", look)
     return sound("positions", "the outputs depend on the order of the tokens")
 
 # %% ../../nbs/tools/probes.ipynb #pr000014
 def behavior(s: Subject) -> dict[str, Callable[[Subject], Any]]:
     "The probes that need nothing but outputs, by name and in order."
-    probes: dict[str, Callable[[Subject], Any]] = {"dropout": _dropout, "future": _order, "padding": _padding}
+    probes: dict[str, Callable[[Subject], Any]] = {"unregistered": _unregistered} if s.module is not None else {}
+    probes |= {"logits": _probabilities} if s.kind != "encoder" else {}
+    probes |= {"dropout": _dropout, "future": _order, "padding": _padding}
     probes |= {"neighbors": _neighbors, "positions": _positions}
     if s.kind == "encoder-decoder":
         probes["source"] = _source

@@ -107,6 +107,10 @@ class Subject:
         shape = self(*self.inputs(1, 5)).shape
         if self.kind == "decoder" and not kind and not self.hugging:  # a decoder gives (1, 5, V)
             self.kind = "decoder" if len(shape) == 3 and shape[2] >= sizes[-1] else "encoder"
+        if self.kind != "encoder" and shape[-1] < sizes[-1]:
+            raise ValueError(f"the model returns {shape[-1]} numbers per token, but its vocabulary has {sizes[-1]}: "
+                             "check needs logits. If the last layer is called outside of forward, give a module that "
+                             "calls both")
 
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
