@@ -38,9 +38,8 @@ def order(path: Path) -> int:
     return longest.index(path.stem) if path.stem in longest else len(longest)
 
 
-notebooks = sorted((p for p in (root / "nbs").rglob("[!.]*.ipynb") if ".ipynb_checkpoints" not in p.parts),
-                   key=lambda p: (order(p), p.name))
-tests = sorted((root / "tests").glob("test_*.py"), key=lambda p: (order(p), p.name))
+notebooks = sorted(p for p in (root / "nbs").rglob("[!.]*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+tests = sorted((root / "tests").glob("test_*.py"))
 
 
 def pytest(*paths: Path) -> list:
@@ -84,8 +83,7 @@ def stages_for(names: list[str]) -> tuple[dict[str, list], dict[str, list]]:
         title = ", ".join(path.name for path in paths) if len(paths) < 6 else f"{len(paths)} notebooks and test files"
         return quick, {title: pytest(*paths)}
     return {"types": [python, "-m", "mypy"]} | quick, {
-        "tests": pytest(*tests),
-        "notebooks, with their outputs and figures": pytest(*notebooks),
+        "tests and notebooks, with outputs and figures": pytest(*sorted([*notebooks, *tests], key=order)),
     }
 
 
@@ -116,7 +114,7 @@ def run(name: str, command: list, env: dict[str, str], live: bool = True) -> tup
 
 
 def main(words: list[str]) -> None:
-    "Run the stages one after the other, then sum up."
+    "Run the stages, then sum up."
     names = [word for word in words if word != "--as-laptop"]
     if any(name.startswith("-") for name in names):
         sys.exit(__doc__)
@@ -130,8 +128,8 @@ def main(words: list[str]) -> None:
     start = time.monotonic()
     quick, long = stages_for(names)
     with ThreadPoolExecutor(workers) as pool:
-        results = list(pool.map(lambda stage: run(*stage, env, live=False), quick.items()))
-    results += [run(name, command, env) for name, command in long.items()]
+        results = pool.map(lambda stage: run(*stage, env, live=False), quick.items())
+        results = [*[run(name, command, env) for name, command in long.items()], *results]
     print("\n== summary" + ", as on a processor without AVX-512" * ("--as-laptop" in words))
     print(*(line for _, told in results for line in told), sep="\n")
     failed = sum(not passed for passed, _ in results)
