@@ -277,3 +277,13 @@ def test_translate_answers_before_the_input_ends(saved):
         assert process.stdout.readline().endswith(b"\n")
     process.stdin.close()
     assert process.wait(60) == 0
+
+
+def test_a_position_is_refused_by_another_plan():
+    "Even one with as many batches."
+    sides = Sequences([[3, 2]] * 4), Sequences([[4, 2]] * 4)
+    place = TokenBatches(*sides, 64).state_dict()
+    TokenBatches(*sides, 64).load_state_dict(place)
+    for other in (dict(batch_tokens=65), dict(batch_tokens=64, multiple=8), dict(batch_tokens=64, shuffle=False)):
+        with pytest.raises(ValueError, match="use the same as before"):
+            TokenBatches(*sides, **other).load_state_dict(place)

@@ -337,22 +337,26 @@ class TokenBatches:
     def state_dict(self) -> dict:
         "Return the position of the iteration."
         place = {"epoch": self.epoch, "index": self.index, "seed": self.seed}
-        return {**place, "batches": len(self.plan), "data": self.fingerprint}
+        return {**place, "plan": self._settings(), "data": self.fingerprint}
+
+    def _settings(self) -> list:
+        "Return what the plan of an epoch depends on, besides seed and data."
+        return [self.batch_tokens, self.multiple, self.shuffle]
 
     def load_state_dict(self, state: dict) -> None:
-        "Go back to where `state_dict` was taken. Raises ValueError if the data or `batch_tokens` differ."
+        "Go back to where `state_dict` was taken. Raises ValueError if the data or the plan's settings differ."
         if state.get("data", self.fingerprint) != self.fingerprint:
             raise ValueError(
                 "the position was saved in other sentence pairs, or with another tokenizer; "
                 "use the same as before"
             )
+        if (before := state.get("plan", self._settings())) != self._settings():
+            raise ValueError(
+                f"the position was saved with batch_tokens, multiple, shuffle = {before}, and here they "
+                f"are {self._settings()}; use the same as before"
+            )
         self.epoch, self.index, self.seed = state["epoch"], state["index"], state["seed"]
         self.plan = self._plan()
-        if (planned := state.get("batches", len(self.plan))) != len(self.plan):
-            raise ValueError(
-                f"the position was saved in an epoch of {planned} batches, this one has "
-                f"{len(self.plan)}; use the same data and the same batch_tokens as before"
-            )
 
     def real_share(self) -> float:
         "Return the share of real tokens among all slots of this epoch, over both sides."
