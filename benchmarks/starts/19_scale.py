@@ -6,12 +6,14 @@ update and the smoothed training loss of each small run and of the large one, as
 
 `pupil` holds the losses of pupils of width 16 after 2^16 words: [words of different text, from the words, from the
 teacher's probabilities]. `accepted` is the mean chance that the large model keeps a guess of a draft of width 8, 16 or
-32. `adapted` holds for each way to teach a translator of number words the new style, in 150 updates: the share of 300
-right answers, that of answers that are still right in the old style, and the share of weights that are trained;
-`before` is the translator before that. It is for the first start alone. `seconds` is the processor time of the start.
+32. `adapted` holds for each way to teach the large model the dialect, in 2^15 words: its loss there, its loss in the
+old language, and the weights that are trained as a share of those of the large model; `before` is the large model
+itself. `seconds` is the processor time of the start.
 """
 import copy
 from time import process_time
+
+import torch
 
 from transformer_nbdev.scale import add_low_rank
 
@@ -46,23 +48,21 @@ def pupils(notebook: dict, teacher, seed: int) -> list:
     return rows
 
 
-def adaptations(notebook: dict, seed: int) -> dict:
-    "Train a translator; teach it another style in several ways."
-    numbers, unseen, pairs_of = notebook["numbers"], notebook["unseen"], notebook["pairs_of"]
-    teach, right, new = notebook["teach"], notebook["share_right"], notebook["new_translator"]
-    base = teach(new(seed), pairs_of(numbers), 250, seed=seed)
-    style, old, asked = notebook["by_hundreds"], pairs_of(unseen), pairs_of(unseen, notebook["by_hundreds"])
-    adapted: dict[str, list] = {"before": [right(base, asked), right(base, old), 0.0]}
+def adaptations(notebook: dict, large, seed: int) -> dict:
+    "Teach the large model the dialect in several ways, each at a learning rate near its best."
+    dialect, loss_of, count = notebook["dialect"], notebook["loss_of"], notebook["count_parameters"]
+    spoken_there = dialect(notebook["held_out"])
+    lessons = dialect(notebook["language"].write(2**15 // 32, seed=30_000 + seed))
+    adapted: dict[str, list] = {"before": [round(loss_of(large, spoken_there), 4), round(loss_of(large), 4), 0.0]}
     for name in (1, 2, 4, "all weights", "new model"):
-        model = new(seed + 100) if name == "new model" else copy.deepcopy(base).requires_grad_(True)
-        rate = 4e-3
+        new = name == "new model"
+        model = notebook["learner"](notebook["large_width"], seed + 50) if new else copy.deepcopy(large)
+        torch.manual_seed(seed)
         if isinstance(name, int):
             add_low_rank(model, name)
-            rate = 2e-2
-        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        model = teach(model, pairs_of(numbers, style), 150, rate, seed)
-        share = trained / notebook["count_parameters"](base)
-        adapted[str(name)] = [right(model, asked), right(model, old), round(share, 4)]
+        share = sum(p.numel() for p in model.parameters() if p.requires_grad) / count(large)
+        notebook["train_on"](model, lessons, lessons[:, 2:], faster=8 if isinstance(name, int) else 1)
+        adapted[str(name)] = [round(loss_of(model, spoken_there), 4), round(loss_of(model), 4), round(share, 4)]
     return adapted
 
 
@@ -77,6 +77,5 @@ def run(notebook: dict, seed: int) -> dict:
         result["curves"] = curves
     result["pupil"] = pupils(notebook, teacher, seed)
     result["accepted"] = {str(width): notebook["acceptance"](teacher, drafts[width]) for width in (8, 16, 32)}
-    if seed < 1:
-        result["adapted"] = adaptations(notebook, seed)
+    result["adapted"] = adaptations(notebook, teacher, seed)
     return result | {"seconds": round(process_time() - begun, 1)}
