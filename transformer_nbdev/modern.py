@@ -233,7 +233,7 @@ class ModernConfig(TransformerConfig):
             raise ValueError(f'norm must be "layer" or "rms", got {self.norm!r}')
 
 
-# What most models of today share, here on top of the paper's.
+# Today's block, except for the number of key–value heads, which depends on the model.
 today = dict(norm_first=True, bias=False, norm="rms", swiglu=True, rotary_base=10_000.0, qk_norm=True)
 
 
