@@ -210,7 +210,7 @@ def _solutions(notebook: str) -> list[str]:
     "Return the folded Python blocks of a notebook."
     cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    return re.findall(r"<details>.*?```python\n(.*?)```.*?</details>", text, re.S)
+    return re.findall(r"<details>(?:(?!</details>).)*?```python\n(.*?)```.*?</details>", text, re.S)
 
 
 def check_solutions(notebook: str, namespace: dict) -> None:
