@@ -1,21 +1,26 @@
 """Encoder–decoder against GPT on Multi30k: equal parameters, equal processor time, greedy search, several seeds.
 
-    python benchmarks/one_stack.py [--data FOLDER] [--minutes 8] [--seeds 0 1 2]
+    python benchmarks/one_stack.py [--data FOLDER] [--minutes 8] [--seeds 0 1 2] [--models GPT ...]
 
-Without --data: $MULTI30K, or downloaded. Two trainings run at once, on one thread each. `minutes` is the processor time
-of each training, without its scoring. The learning rate of each model is chosen by BLEU on the validation set, with a
-quarter of the time and a seed of its own. The test set is looked at once for each model and seed.
+`GPT, its rival's input` has sines for positions and embeddings times √d, as the encoder–decoder has. With --models, the
+stored results of the others stay. Without --data: $MULTI30K, or downloaded. Two trainings run at once, on one thread
+each. `minutes` is the processor time of each training, without its scoring. The learning rate of each model is chosen
+by BLEU on the validation set, with a quarter of the time and a seed of its own. The test set is looked at once for each
+model and seed.
 """
 import argparse
+import json
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import torch
-from common import save
+from common import results, save
 
 from transformer_nbdev.data import TokenBatches, Tokenizer, encode_pairs
+from transformer_nbdev.embedding import TokenEmbedding
 from transformer_nbdev.gpt import GPT, GPTConfig
+from transformer_nbdev.positional_encoding import PositionalEncoding
 from transformer_nbdev.tools.config import TrainingConfig
 from transformer_nbdev.tools.corpora import multi30k
 from transformer_nbdev.training import Trainer
@@ -37,7 +42,16 @@ def one_stack(vocab_size: int) -> GPT:
     return GPT(GPTConfig(vocab_size, n_layers=4, d_ff=640, **width))
 
 
-makers = {"encoder–decoder": two_stacks, "GPT": one_stack}
+def same_input(vocab_size: int) -> GPT:
+    "The same, with the input of the encoder–decoder."
+    model = one_stack(vocab_size)
+    model.positions = PositionalEncoding(width["d_model"], width["max_len"])
+    model.embedding = TokenEmbedding(vocab_size, width["d_model"])
+    model.output.weight = model.embedding.weight
+    return model
+
+
+makers = {"encoder–decoder": two_stacks, "GPT": one_stack, "GPT, its rival's input": same_input}
 
 
 def write(model: GPT, tokenizer: Tokenizer, texts: list[str]) -> list[str]:
@@ -92,21 +106,26 @@ def main() -> None:
     parser.add_argument("--data", help="folder with Multi30k; default: $MULTI30K, or downloaded")
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--models", nargs="+", choices=[*makers], default=[*makers])
     arguments = parser.parse_args()
     seconds, folder = 60 * arguments.minutes, arguments.data
     with ProcessPoolExecutor(2) as pool:
         trials = [pool.submit(measure, name, trial_seed, lr, seconds / 4, "val", folder)
-                  for lr in rates for name in makers]
+                  for lr in rates for name in arguments.models]
         tried = [trial.result() for trial in trials]
-        best = {name: max((t for t in tried if t["model"] == name), key=lambda t: t["BLEU"])["lr"] for name in makers}
+        best = {name: max((t for t in tried if t["model"] == name), key=lambda t: t["BLEU"])["lr"]
+                for name in arguments.models}
         print(*tried, best, sep="\n", flush=True)
         jobs = [pool.submit(measure, name, seed, best[name], seconds, "test_2016_flickr", folder)
-                for seed in arguments.seeds for name in makers]
+                for seed in arguments.seeds for name in arguments.models]
         runs = [job.result() for job in jobs]
     print(*runs, sep="\n")
+    path = results / "one_stack.json"
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rates": [], "runs": []}
+    kept = {part: [r for r in stored[part] if r["model"] not in arguments.models] for part in ("rates", "runs")}
     save("one_stack", {
-        "task": "Multi30k En-De, cased sacreBLEU 13a, greedy search", "minutes": arguments.minutes, "rates": tried,
-        "runs": runs,
+        "task": "Multi30k En-De, cased sacreBLEU 13a, greedy search", "minutes": arguments.minutes,
+        "rates": kept["rates"] + tried, "runs": kept["runs"] + runs,
     })
 
 
