@@ -21,10 +21,11 @@ python = sys.executable
 workers = min(4, os.cpu_count() or 1)  # each needs a gigabyte of memory, and one thread
 # These start first, so that all processes end at about the same time.
 longest = [
-    "13_translation", "11_training", "14_classification", "fine_tuning", "bench", "command_line", "12_inference",
-    "17_bert", "16_gpt", "15_modern", "ctranslate2", "onnx", "streaming", "10_data", "muon", "08_optimisation",
-    "05_encoder", "test_training", "test_processes", "test_crossings", "test_onnx", "test_cli", "test_regressions",
-    "test_convert", "test_resume", "test_kills", "test_check", "test_init",
+    "11_training", "18_reward", "13_translation", "fine_tuning", "16_gpt", "bench", "06_decoder", "19_scale",
+    "test_resume", "12_inference", "command_line", "14_classification", "test_kills", "17_bert", "test_init",
+    "torch_nn", "test_processes", "ctranslate2", "test_training", "05_encoder", "09_transformer", "streaming", "marian",
+    "onnx", "08_optimisation", "15_modern", "02_positional_encoding", "translator", "test_cli", "glass",
+    "07_output_loss",
 ]
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.
