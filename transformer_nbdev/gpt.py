@@ -43,7 +43,7 @@ class GPTLayer(EncoderLayer):
 # %% ../nbs/16_gpt.ipynb #16gpt012
 @dataclass
 class GPTConfig:
-    "The settings that define a `GPT`; the defaults are those of GPT-2 small (Radford et al. 2019)."
+    "The settings that define a `GPT`; the default sizes are those of GPT-2 small (Radford et al. 2019)."
 
     vocab_size: int = 50_257  # V
     d_model: int = 768  # Width of the residual stream.
