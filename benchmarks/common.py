@@ -49,11 +49,13 @@ def record(values: dict) -> dict:
 
 
 def save(name: str, values: dict) -> None:
-    "Write results/KIND/NAME.json."
+    "Write results/KIND/NAME.json. For values measured on a GPU, their `device`, KIND is its name."
     text = json.dumps(record(values), indent=1, ensure_ascii=False) + "\n"
-    results.mkdir(parents=True, exist_ok=True)
-    (results / f"{name}.json").write_text(text, encoding="utf-8")
-    print(f"wrote {(results / name).relative_to(root)}.json")
+    device = values.get("device", "cpu").lower().replace(" ", "-")
+    folder = results if device == "cpu" else results.with_name(device)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    print(f"wrote {(folder / name).relative_to(root)}.json")
 
 
 def cli(*arguments: str, stdin: str | None = None) -> str:

@@ -21,11 +21,12 @@ from transformer_nbdev.convert.marian import to_marian
 from transformer_nbdev.data import Tokenizer, pad
 from transformer_nbdev.search import generate
 from transformer_nbdev.speed.direct import Direct
+from transformer_nbdev.speed.graphs import Graphed
 from transformer_nbdev.tools.devices import keep_memory
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 
 systems = ["ours, fp32", "ours, bf16", "ours-plain, fp32", "ours-plain, bf16",
-           "marian, fp32", "marian, bf16", "ctranslate2, float32", "ctranslate2, int8"]
+           "marian, fp32", "marian, bf16", "ctranslate2, float32", "ctranslate2, bfloat16", "ctranslate2, int8"]
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--preset", nargs="+", choices=presets, default=["small", "base"])
 parser.add_argument("--batch", nargs="+", type=int, default=[1, 16])
@@ -69,7 +70,8 @@ def prepare(name: str, folder: Path, batch: int, beams: int, tokens: int, n: int
     if system.startswith("ours"):
         model = Transformer.from_pretrained(folder / "native", device)
         model = model.to(dtype)
-        engine = Direct(model) if system == "ours" else model
+        fast = Graphed if device.startswith("cuda") else Direct
+        engine = fast(model) if system == "ours" else model
 
         def translate(group):
             options = dict(max_new_tokens=tokens, min_new_tokens=tokens, beam_size=beams, length_penalty=0.0)

@@ -22,6 +22,7 @@ from transformer_nbdev.convert.torch_nn import to_torch
 from transformer_nbdev.data import TokenBatches
 from transformer_nbdev.decoder import shift_right
 from transformer_nbdev.speed.bench import caption_like
+from transformer_nbdev.speed.graphs import GraphedLoss, compile_layers
 from transformer_nbdev.speed.parts import accelerate, fast_parts
 from transformer_nbdev.tools.devices import keep_memory
 from transformer_nbdev.transformer import Transformer, TransformerConfig
@@ -99,7 +100,11 @@ def prepare(name: str, preset: str, precision: str, batch_tokens: int, steps: in
     keep_memory()
     if name == "ours":
         accelerate(model, bf16=precision == "bf16")
-    compute = torch.compile(model.loss if ours else model, dynamic=True) if compiled else model.loss if ours else model
+    if ours:
+        model = compile_layers(model) if compiled else model
+        compute = GraphedLoss(model) if name == "ours" and device.startswith("cuda") else model.loss
+    else:
+        compute = torch.compile(model, dynamic=True) if compiled else model
     options = dict(lr=1e-4, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
     optimizer = torch.optim.AdamW(model.parameters(), **options)
     autocast = torch.autocast(device.split(":")[0], torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()

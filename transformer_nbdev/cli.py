@@ -49,7 +49,7 @@ from .glass import glass_page, look_inside, serve_glass
 from .speed.bench import bench as measure
 from .speed.defaults import RisingDropout, show_translations, tune_search
 from .speed.direct import Direct
-from .speed.parts import accelerate, fast_parts
+from .speed.graphs import Graphed, accelerate_training
 from .speed.streaming import StreamBatches, is_large, open_corpus
 from .tools.check import check_place
 from .tools.config import TrainingConfig
@@ -198,9 +198,7 @@ def _trainer(settings: dict, options: dict) -> tuple[Trainer, Report]:
 # %% ../nbs/command_line.ipynb #fba8db12
 def _use_faster_parts(trainer: Trainer) -> None:
     "Put the faster parts into the model and its average, and print which they are."
-    for model in filter(None, (trainer.model, trainer.state.average)):
-        accelerate(model, bf16=trainer.updater.bf16)
-    if names := fast_parts(trainer.model):
+    if names := accelerate_training(trainer.updater):
         trainer.say(f"faster parts: {', '.join(names)}")
 
 # %% ../nbs/command_line.ipynb #1e05192c
@@ -225,7 +223,8 @@ def _translator(options: dict) -> Any:
         translator.model.to(torch.bfloat16)
         if not pays:
             say("note: bf16 is slower than fp32 on this device")
-    translator.engine = Direct(translator.model) if engine == "direct" else None
+    direct = Graphed if translator.model.device.type == "cuda" else Direct
+    translator.engine = direct(translator.model) if engine == "direct" else None
     return translator
 
 

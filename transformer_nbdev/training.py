@@ -38,8 +38,7 @@ from .transformer import Transformer, TransformerConfig
 def _move_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
     "Move the averaged weights towards the model's after update `step` = 1, 2, …"
     decay = min(decay, (1 + step) / (10 + step))
-    move = get_ema_multi_avg_fn(decay)  # on a GPU one launch for all weights
-    move([*average.parameters()], [*model.parameters()], step)
+    get_ema_multi_avg_fn(decay)([*average.parameters()], [*model.parameters()], step)  # on a GPU one launch for all
 
 # %% ../nbs/11_training.ipynb #bdc15153
 def _scheduled_rate(config: TrainingConfig, d_model: int, step: int, progress: float) -> float:
@@ -80,11 +79,13 @@ class Updater:
         self.bf16 = {"bf16": True, "auto": bf16_pays(self.device)}.get(config.precision, False)
         model = model.to(self.device)
         average = copy.deepcopy(model).eval().requires_grad_(False) if config.ema else None
-        if (make := optimizers.get(config.optimizer)) is None:
+        if config.optimizer not in optimizers:
             raise ValueError(f"optimizer {config.optimizer!r} is not known: there is {[*optimizers]}")
-        self.state = State(model, make(model, config), batches, average)
-        compiled = torch.compile(model.loss, dynamic=True, fullgraph=True) if config.compile else None
-        self.training_loss = shared_loss(model, compiled or model.loss, self.device)
+        self.state = State(model, optimizers[config.optimizer](model, config), batches, average)
+        if config.compile:
+            from transformer_nbdev.speed.graphs import compile_layers
+            compile_layers(model)
+        self.training_loss = shared_loss(model, model.loss, self.device)
         self.good, self.pulse = "there was no loss before", torch.zeros((), device=self.device)
         self.latest: Batch | None = None
         torch.manual_seed(config.seed + self.rank)
@@ -102,8 +103,7 @@ class Updater:
         n_tokens = sum(batch.n_tokens for batch in micro)
         total = torch.zeros((), device=self.device)
         for i, batch in enumerate(micro):
-            pad_id = self.state.model.config.pad_id
-            share = batch.share(self.rank, self.world, pad_id).to(self.device)
+            share = batch.share(self.rank, self.world, self.state.model.config.pad_id).to(self.device)
             waits = self.world > 1 and i < len(micro) - 1
             with self.training_loss.no_sync() if waits else contextlib.nullcontext():
                 loss = self.loss_sum(share, self.config.label_smoothing)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Sequences, TokenBatches
-from .parts import accelerate, fast_parts
+from .graphs import accelerate_training
 from ..tools.config import TrainingConfig
 from ..tools.devices import pick_device, race
 from ..training import Updater
@@ -82,8 +82,8 @@ def peak_memory(device: torch.device) -> float:
 
 # %% ../../nbs/speed/bench.ipynb #66ecc4c0
 def _tokens_per_second(updater: Updater, steps: int) -> float:
-    "Measure the real target tokens per second of training updates, after three that warm up kernels and memory."
-    for _ in range(3):
+    "Measure the real target tokens per second of updates, after some that warm up: on a GPU all of the first epoch."
+    for _ in range(3 if updater.device.type == "cpu" else 3 + len(updater.state.batches)):
         float(updater.update(0.0)[0])
     start = time.perf_counter()
     done = [updater.update(0.0) for _ in range(steps)]
@@ -107,8 +107,7 @@ def bench(
     batches = TokenBatches(source, target, batch_tokens)
     settings = TrainingConfig(steps=steps, lr=1e-4, precision=precision, compile=compile)
     updater = Updater(Transformer(config).train(), batches, settings, device)
-    if accelerated:
-        accelerate(updater.state.model, bf16=updater.bf16)
+    parts = accelerate_training(updater) if accelerated else []
     speed = _tokens_per_second(updater, steps)
     memory = round(peak_memory(device)) if own_peak else None
     lengths = torch.as_tensor(source.lengths), torch.as_tensor(target.lengths)
@@ -117,7 +116,7 @@ def bench(
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "precision": "bf16" if updater.bf16 else "fp32",
-        "parts": fast_parts(updater.state.model),
+        "parts": parts,
         "tokens_per_second": round(speed),
         "peak_mib": memory,
         "gflops": round(flops / 1e9, 1),

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .graphs import Graphed
 from ..tools.callbacks import Callback
 from ..tools.corpora import Pairs
 from ..tools.files import Progress
@@ -58,7 +59,8 @@ def recipe(task: str) -> dict[str, Any]:
 class RampedDropout(nn.Dropout):
     """`nn.Dropout` whose rate `p` is a tensor.
 
-    `torch.compile` recompiles its graph when a number in it changes, but not when the value of a tensor does.
+    `torch.compile` recompiles its graph when a number in it changes, but not when the value of a tensor does; and a
+    recorded CUDA graph keeps the number that it was recorded with.
     """
 
     p: Tensor  # type: ignore[assignment]
@@ -78,7 +80,7 @@ class RampedDropout(nn.Dropout):
 class RisingDropout(Callback):
     """Raise dropout during training: `per_epoch` times the epochs so far, up to the model's own rate.
 
-    A `per_epoch` of 0 leaves dropout as it is. For a run with `compile`, the layers become `RampedDropout`.
+    A `per_epoch` of 0 leaves dropout as it is. With `compile` or on a GPU the layers become `RampedDropout`.
     """
 
     def __init__(self, per_epoch: float):
@@ -86,7 +88,7 @@ class RisingDropout(Callback):
 
     def start(self, trainer: Any) -> None:
         "Set the rate for the first update of a run, or of a resumed run."
-        if self.per_epoch and trainer.config.compile:
+        if self.per_epoch and (trainer.config.compile or trainer.model.device.type == "cuda"):
             for module in [*trainer.model.modules()]:
                 for name, part in module.named_children():
                     if isinstance(part, nn.Dropout):
@@ -138,7 +140,8 @@ def tune_search(trainer: Any, model: Transformer, seconds: float, n_pairs: int =
     Prints what it does, shows a bar, ends after about `seconds`, and returns what to log. If all references are under
     four words, too short for BLEU, it chooses nothing and reports the share of exact matches instead.
     """
-    tokenizer, translator = trainer.tokenizer, Translator(model, trainer.tokenizer)
+    tokenizer = trainer.tokenizer
+    translator = Translator(model, tokenizer, Graphed(model) if model.device.type == "cuda" else None)
     pairs = [(s, t) for s, t in trainer.valid[:n_pairs] if len(tokenizer.encode(s)) < model.config.max_len]
     if all(len(target.split()) < 4 for _, target in pairs):
         found = translator.translate([source for source, _ in pairs], beam_size=5)

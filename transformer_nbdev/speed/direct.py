@@ -37,8 +37,13 @@ class DirectState:
 
     def __init__(self, memories: list[tuple[Tensor, Tensor]], memory_bias: Tensor | None):
         self.memories, self.memory_bias, self.length = memories, memory_bias, 0
+        self.bias: Tensor | None = None  # hides positions of the cache
         self.cache: Tensor | None = None
         self.spare: Tensor | None = None  # the tensor that the last reordering freed
+
+    def begin(self, table: Tensor) -> Tensor:
+        "Begin a step: return the newest position's row of a table."
+        return table[self.length]
 
     def append(self, layer: int, keys_values: Tensor) -> Tensor:
         "Add `(2, rows, h, d_k)` for the newest position; return all so far, `(2, rows, h, length, d_k)`."
@@ -85,7 +90,7 @@ def _layer_step(layer: DecoderLayer, x: Tensor, i: int, state: DirectState) -> T
     packed = attention.packed_linear(_normed(layer.residual1, x), slice(0, 3 * d))
     packed = packed.view(n, 3, attention.n_heads, 1, -1)  # query, key, value
     past = state.append(i, packed[:, 1:, :, 0].transpose(0, 1))
-    y = attention.out_proj(_attend(packed[:, 0], past[0], past[1]).reshape(n, d))
+    y = attention.out_proj(_attend(packed[:, 0], past[0], past[1], state.bias).reshape(n, d))
     x, attention = _added(layer.residual1, x, y), layer.cross_attention
     y = attention.packed_linear(_normed(layer.residual2, x), slice(0, d))  # only the query
     y = y.view(len(keys), -1, attention.n_heads, d // attention.n_heads).transpose(1, 2)
@@ -167,7 +172,7 @@ class Direct:
         if not isinstance(state, DirectState):
             return model.step(ids, state)
         table = model.target_embedding
-        position = model.positions.encoding[state.length].to(table.weight.dtype)
+        position = state.begin(model.positions.encoding).to(table.weight.dtype)
         x = torch.add(position, F.embedding(ids, table.weight), alpha=table.factor)
         for i, layer in enumerate(model.decoder.layers):
             x = _layer_step(cast(DecoderLayer, layer), x, i, state)

@@ -59,32 +59,37 @@ class Muon(torch.optim.AdamW):
     def step(self, closure: Any = None) -> Any:
         "Update every parameter that has a gradient; return the loss of a `closure`."
         loss = None if closure is None else torch.enable_grad()(closure)()
-        matrices = [(g, p, p.grad) for g in self.param_groups if g["parts"] for p in g["params"]]
-        for _, p, _ in matrices:
+        with_grad = [(p, p.grad) for g in self.param_groups if g["parts"] for p in g["params"]]
+        for p, _ in with_grad:
             p.grad = None  # so that AdamW skips these
         super().step()
-        alike: dict[torch.Size, list] = {}
-        for group, p, grad in matrices:
+        for p, grad in with_grad:
             p.grad = grad
-            if grad is not None:
-                p *= 1 - group["lr"] * group["weight_decay"]
-                pieces = (x.chunk(group["parts"]) for x in (p, self._direction(p, grad)))
-                for part, direction in zip(*pieces):
-                    alike.setdefault(part.shape, []).append((part, direction, group["lr"]))
-        for shape, found in alike.items():
-            kind = torch.bfloat16 if bf16_pays(found[0][0].device) else torch.float32
-            steps = orthogonalise(torch.stack([direction for _, direction, _ in found]).to(kind))
-            for (part, _, lr), step in zip(found, steps):
-                part.add_(step, alpha=-0.2 * max(shape) ** 0.5 * lr)
+        alike: dict[tuple[torch.Size, float], list] = {}
+        for group in self.param_groups:
+            params = [p for p in group["params"] if group["parts"] and p.grad is not None]
+            for p, direction in zip(params, self._directions(params)):
+                for pair in zip(*(x.chunk(group["parts"]) for x in (p, direction))):
+                    alike.setdefault((pair[0].shape, group["lr"]), []).append(pair)
+            if params and group["weight_decay"]:
+                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+        for (shape, lr), pairs in alike.items():
+            parts, directions = zip(*pairs)
+            kind = torch.bfloat16 if bf16_pays(parts[0].device) else torch.float32
+            steps = orthogonalise(torch.stack(directions).to(kind)).to(parts[0].dtype).contiguous()
+            torch._foreach_add_(parts, steps.unbind(), alpha=-0.2 * max(shape) ** 0.5 * lr)
         return loss
 
-    def _direction(self, p: Tensor, grad: Tensor) -> Tensor:
-        "Return the mean gradient, one update ahead (Nesterov)."
-        state = self.state[p]
-        mean = state.setdefault("mean", torch.zeros_like(p))
-        state["step"] = state.get("step", torch.zeros(())) + 1  # AdamW expects it in a loaded state
-        mean.lerp_(grad, 1 - self.momentum)
-        return grad.lerp(mean, self.momentum)
+    def _directions(self, params: list[nn.Parameter]) -> tuple[Tensor, ...] | list[Tensor]:
+        "Return the mean gradient of each, one update ahead (Nesterov). All are computed in two launches."
+        if not params:
+            return []
+        for p in params:
+            if "mean" not in self.state[p]:
+                self.state[p].update(mean=torch.zeros_like(p), step=torch.zeros(()))  # AdamW loads states with a step
+        means, grads = [self.state[p]["mean"] for p in params], [p.grad for p in params if p.grad is not None]
+        torch._foreach_lerp_(means, grads, 1 - self.momentum)
+        return torch._foreach_lerp(grads, means, self.momentum)
 
 # %% ../../nbs/speed/muon.ipynb #a4dff795
 def make_muon(model: nn.Module, config: TrainingConfig) -> Muon:

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['default_device', 'pick_device', 'bf16_pays', 'onednn_takes', 'keep_memory', 'start_processes', 'together',
-           'everywhere', 'greatest', 'agree', 'shared_loss', 'random_state', 'set_random_state', 'race', 'speedup']
+           'everywhere', 'greatest', 'agree', 'LossModule', 'shared_loss', 'random_state', 'set_random_state', 'race',
+           'speedup']
 
 # %% ../../nbs/tools/devices.ipynb #135929c3
 import atexit
@@ -32,7 +33,10 @@ def default_device() -> torch.device:
 
 
 def pick_device(device: str | torch.device | None) -> torch.device:
-    "Return this device, or the default one, and make a GPU the current one. ValueError if there is no GPU."
+    """Return this device, or the default one, and make a GPU the current one. ValueError if there is no GPU.
+
+    On a GPU, attention by cuDNN is turned off: it plans anew for each shape of batch, a third of a second every time.
+    """
     if device is None or str(device) == "cuda" and torch.cuda.is_available():
         device = default_device()
     device = torch.device(device)
@@ -40,6 +44,7 @@ def pick_device(device: str | torch.device | None) -> torch.device:
         if not torch.cuda.is_available():
             raise ValueError(f"device {device} was asked for, but PyTorch finds no GPU here")
         torch.cuda.set_device(device)
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 
@@ -129,14 +134,15 @@ def agree(values: dict[str, Any]) -> None:
             )
 
 # %% ../../nbs/tools/devices.ipynb #b2ede4a1
-class _Loss(nn.Module):
-    "A model's loss as a module, which DistributedDataParallel can wrap."
+class LossModule(nn.Module):
+    "A model's loss as a module, which DistributedDataParallel and `make_graphed_callables` can wrap."
 
     def __init__(self, model: nn.Module, loss: Callable[..., Tensor]):
         super().__init__()
         self.model, self.loss = model, loss
 
     def forward(self, *arguments: Any) -> Tensor:
+        "Call the loss."
         return self.loss(*arguments)
 
 
@@ -149,7 +155,7 @@ def shared_loss(model: nn.Module, loss: Callable[..., Tensor], device: torch.dev
         return loss
     ids = [device.index] if device.type == "cuda" else None
     return nn.parallel.DistributedDataParallel(  # nothing in the buffers changes, so they need not be sent
-        _Loss(model, loss), device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True
+        LossModule(model, loss), device_ids=ids, broadcast_buffers=False, gradient_as_bucket_view=True
     )
 
 # %% ../../nbs/tools/devices.ipynb #0a2ef932
