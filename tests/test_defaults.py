@@ -64,6 +64,16 @@ def test_dropout_rises_with_the_epochs_and_stops_at_the_models_own():
     assert {m.p for m in model.modules() if isinstance(m, nn.Dropout)} == {0.3}
 
 
+def test_a_second_fit_keeps_the_rates_that_a_graph_was_recorded_with():
+    model = tiny_model(dropout=0.3)
+    trainer = SimpleNamespace(model=model, batches=SimpleNamespace(progress=2.5), config=SimpleNamespace(compile=True))
+    rates = []
+    for _ in range(2):
+        RisingDropout(0.02).start(trainer)
+        rates.append([m.p for m in model.modules() if isinstance(m, nn.Dropout)])
+    assert len(rates[0]) > 2 and all(a is b for a, b in zip(*rates, strict=True))
+
+
 def test_the_best_penalty_is_kept_with_the_model(translator, tmp_path, monkeypatch):
     pairs = [("seven", "sieben und so weiter"), ("eight", "acht")]
     written = {0.6: "a", 1.0: "abc", 1.4: "ab"}

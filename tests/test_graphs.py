@@ -56,11 +56,12 @@ def test_fixed_shapes_write_the_same(shape, search, every, monkeypatch):
     torch.testing.assert_close(scores, again, rtol=1e-12, atol=1e-12)
 
 
-def test_beyond_its_room_a_state_says_so():
+@pytest.mark.parametrize("limit, n_steps", [(8, 8), (11, 11), (1000, 64)])  # the model has 64 positions
+def test_beyond_its_room_a_state_says_so(limit, n_steps):
     engine = Graphed(double_model())
-    state = engine.start(source, 8)
+    state = engine.start(source, limit)
     with torch.inference_mode():
-        for _ in range(8):
+        for _ in range(n_steps):
             engine.step(source[:, 0], state)
         with pytest.raises(ValueError, match="larger max_len"):
             engine.step(source[:, 0], state)

@@ -91,7 +91,7 @@ class RisingDropout(Callback):
         if self.per_epoch and (trainer.config.compile or trainer.model.device.type == "cuda"):
             for module in [*trainer.model.modules()]:
                 for name, part in module.named_children():
-                    if isinstance(part, nn.Dropout):
+                    if isinstance(part, nn.Dropout) and not isinstance(part, RampedDropout):
                         setattr(module, name, RampedDropout().to(trainer.model.device))
         self(trainer)
 
