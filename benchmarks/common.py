@@ -10,7 +10,8 @@ from pathlib import Path
 
 root = Path(__file__).parent.parent
 # For the processes that a benchmark starts.
-env = {"OMP_NUM_THREADS": "2", "THP_MEM_ALLOC_ENABLE": "1", **os.environ, "PYTHONPATH": str(root)}
+path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+env = {"OMP_NUM_THREADS": "2", "THP_MEM_ALLOC_ENABLE": "1", **os.environ, "PYTHONPATH": path}
 
 
 def processor() -> dict[str, str]:
