@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -46,9 +47,10 @@ def run(*command, stdin: str | bytes = b"", **options) -> subprocess.CompletedPr
 
 
 def start(*command) -> subprocess.Popen:
-    "Start a command, and go on."
+    "Start a command, and go on. It can be hung up even where the tests run under `nohup`."
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen([str(word) for word in command], env=environment(), text=True, **streams)
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)}
+    return subprocess.Popen([str(word) for word in command], env=environment(), text=True, **streams, **heard)
 
 
 def typed(*arguments, stdin: str | bytes = b"") -> subprocess.CompletedProcess:

@@ -43,7 +43,10 @@ def test_an_interrupted_run_can_be_resumed(command, corpus, tmp_path, number):
     process = start(*train(corpus, tmp_path, "--steps=100000", "--save-every=0"))
     wait_for((tmp_path / "metrics.jsonl").exists, process)
     process.send_signal(number)
-    _, text = process.communicate(timeout=60)
+    try:
+        _, text = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "Traceback" not in text and text.splitlines()[-1].startswith("interrupted")
     step = int(checkpoint(tmp_path).name[5:])
