@@ -244,9 +244,9 @@ def sections() -> list[dict]:
             own = [part for part in section.children if part.name not in (None, "section", heading.name)]
             title, whole = (x.get_text(" ", strip=True) for x in (heading, page.h1))
             exercise = section["id"] == "exercises" or section.find_parent("section", id="exercises")
-            aside = exercise or "deeper" in title or name.startswith("reference/")
+            weight = 0.3 if exercise else 0.5 if "deeper" in title or name.startswith("reference/") else 1
             found.append({
-                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": 0.5 if aside else 1,
+                "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": weight,
                 "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
             })
     return found
