@@ -69,7 +69,7 @@ def old_pairs(settings: dict) -> Pairs | None:
 
 # %% ../../nbs/convert/fine_tuning.ipynb #f1e70005
 class Forgetting(Callback):
-    """Score the model before the first update and after the last, on new validation pairs and on old ones.
+    """Score the model before the first update, and the weights that are kept, on new validation pairs and on old ones.
 
     The first `n_pairs` of each are used. The model of the start is the first candidate for the best one. `facts` are
     written to `marian.json`, from which `convert` restores Marian's configuration.
