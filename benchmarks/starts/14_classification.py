@@ -1,7 +1,6 @@
 """Four poolings and a CLS of two layers with whole boxes held out, two of them also on the random split: shares right.
 
-`edited`: right where the answer must turn, and must stay, by model; `silenced`: for the CLS of two layers, by role,
-what `silence` returns. The models are those of `ways`, with the CLS of two layers.
+`silenced`: for the CLS of two layers, by role, what `silence` returns.
 
 `lifted`, measured once, over five translators: `even, …`: is a number even, by 30, 100, 300 and 1,000 labels, with the
 translator's encoder frozen or trained further, with a random frozen encoder, and trained from scratch; the others: a
@@ -13,17 +12,14 @@ translators = 5  # about a minute each
 
 def run(notebook: dict, seed: int) -> dict:
     start, config, deep = (notebook[name] for name in ("start", "config", "deep"))
-    accuracy, tensors = notebook["accuracy"], notebook["tensors"]
-    results, models = {}, {}
+    results = {}
     for way in notebook["ways"]:
-        models[way], results[way] = start(way, config, seed)
+        _, results[way] = start(way, config, seed)
     for way in ("mean", "cls"):
         _, results[f"{way}, random split"] = start(way, config, seed, notebook["at_random"])
-    models["cls"], results["cls, 2 layers"] = start("cls", deep, seed)
+    of_two_layers, results["cls, 2 layers"] = start("cls", deep, seed)
     results = {name: round(share, 4) for name, share in results.items()}
-    edited = [tensors(notebook[name]) for name in ("must_turn", "must_stay")]
-    results["edited"] = [[round(accuracy(one, *data), 4) for data in edited] for one in models.values()]
-    results["silenced"] = [[round(x, 3) for x in row] for row in notebook["silence"](models["cls"])]
+    results["silenced"] = [[round(x, 3) for x in row] for row in notebook["silence"](of_two_layers)]
     if seed == 0:
         results["lifted"] = {}
         for number in range(translators):
