@@ -40,9 +40,11 @@ def pupils(notebook: dict, teacher, seed: int) -> list:
     "Train pupils of width 16 on little and on much text, from the words and from the teacher."
     rows = []
     for n_tokens in (2**13, 2**16):
-        row = [n_tokens]
-        for guide in (None, teacher):
-            pupil = notebook["train"](16, n_tokens, seed, teacher=guide, passes=2**16 // n_tokens)
+        row, passes = [n_tokens], 2**16 // n_tokens
+        texts = notebook["language"].write(n_tokens // 32, seed=seed + 1)
+        for targets in (texts[:, 2:], notebook["probabilities"](teacher, texts)):
+            lessons = torch.cat([texts] * passes), torch.cat([targets] * passes)
+            pupil = notebook["train_on"](notebook["learner"](16, seed), *lessons)
             row.append(round(notebook["loss_of"](pupil), 4))
         rows.append(row)
     return rows
