@@ -3,10 +3,10 @@
     python benchmarks/translator_table.py [--seeds 20]
 
 Trains the translator of 00_foundations (page_one.py, under a minute per start on two cores) from several starts, each
-time twice: with one table for source, target and output, as in the paper, and with a table for each. For every table,
-`nbs/translator_table.json` holds how many number words have another word of their own kind as nearest row, by cosine,
-among all rows but that of the same word after a space. For the first shared table it also holds the nearest rows and
-the cosines between number words.
+time with one table for source, target and output, as in the paper, then with a table for each, and then from German
+into English, again with three tables. For every table, `nbs/translator_table.json` holds how many number words have
+another word of their own kind as nearest row, by cosine, among all rows but that of the same word after a space. For
+the first shared table it also holds the nearest rows and the cosines between number words.
 """
 import argparse
 
@@ -25,15 +25,17 @@ for kind in ("English units", "English tens"):
     kinds[kind] += [" " + word for word in kinds[kind]]  # a word after a space is a token of its own
 
 
-def train(seed: int, shared: bool) -> tuple[dict[str, Tensor], list[str]]:
+def train(seed: int, shared: bool, tgt: str = "de") -> tuple[dict[str, Tensor], list[str]]:
     "The tables of one trained translator, and its vocabulary."
-    one = new_trainer(seed, tie_embeddings=shared)
+    one = new_trainer(seed, tgt=tgt, tie_embeddings=shared)
     one.fit()
     model, tokenizer = one.averaged_model(), one.tokenizer
     tables = {"shared": model.embedding.weight}
     if not shared:
         tables = {"source": model.embedding.weight, "target": model.target_embedding.weight,
                   "output": model.output.weight}
+    if tgt == "en":
+        tables = {f"{name}, into English": table for name, table in tables.items()}
     return {name: table.detach() for name, table in tables.items()}, tokenizer.pieces(range(tokenizer.vocab_size))
 
 
@@ -65,8 +67,8 @@ def main() -> None:
     args = parser.parse_args()
     found: dict[str, list] = {}
     for seed in range(args.seeds):
-        for shared in (True, False):
-            tables, vocabulary = train(seed, shared)
+        for shared, tgt in ((True, "de"), (False, "de"), (False, "en")):
+            tables, vocabulary = train(seed, shared, tgt)
             for name, table in tables.items():
                 found.setdefault(name, []).append(own_kind(table, vocabulary))
             print(seed, {name: counts[-1] for name, counts in found.items()}, flush=True)
