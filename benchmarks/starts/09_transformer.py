@@ -1,8 +1,9 @@
 """Twenty starts of 09_transformer. Five sentences: what each exchange makes of the verb's form, and what is written for
 nine new sentences. The grammar of 72: what is right of new sentences, by the number of sentences that were shown; with
-48, what is right of two pairs of subject and verb that were kept away. For five and for 60, the share of exchanges
-after which the verb has the new subject's form, or still the old one's: the two sentences share verb and object, or
-neither ("far"). The far ones are split by their right answer: a training sentence ("listed") or not ("new")."""
+48, what is right of two pairs of subject and verb that were kept away, and how often an exchange gives them. For five
+and for 60, the share of exchanges after which the verb has the new subject's form, or still the old one's: the two
+sentences share verb and object, or neither ("far"). The far ones are split by their right answer: a training sentence
+("listed") or not ("new")."""
 import numpy as np
 import torch
 
@@ -43,6 +44,17 @@ def exchanges(notebook: dict, model, size: str, source: str, target: str, listed
     return results
 
 
+def new_pairs(notebook: dict, model, shown: torch.Tensor, new: torch.Tensor, kept: torch.Tensor) -> list[float]:
+    "Say how many far exchanges of both subjects give a new plural answer: its pair was shown, or was kept away."
+    answer, place, shares = notebook["answer_72"], list(notebook["places"]).index("read + memory: subject"), []
+    paired = torch.isin(answer, new) & torch.isin(answer // 3, shown // 3) & (answer >= 24)  # from 24 on: plural
+    for some in (paired, torch.isin(answer, kept)):
+        triple = tuple(part[some] for part in notebook["far_72"])
+        forms = notebook["share_of_forms"](model, notebook["src_72"], notebook["tgt_72"], triple)
+        shares.append(round(float(forms[place, 0]), 3))
+    return shares
+
+
 def run(notebook: dict, seed: int) -> dict:
     results, share = five_sentences(notebook, seed), notebook["share_right"]
     for n in (6, 12, 24, 48):
@@ -51,11 +63,14 @@ def run(notebook: dict, seed: int) -> dict:
         results[f"{n} sentences: [loss, shown, new]"] = [round(x, 3) for x in numbers]
     plural = np.arange(8, 24)  # pairs of subject and verb
     away = np.random.default_rng(seed).choice(plural, 2, replace=False)
-    model, _, _, new, kept = notebook["grammar_model"](48, seed, away)
+    model, _, shown, new, kept = notebook["grammar_model"](48, seed, away)
     verbs = float(notebook["right_words"](model)[kept, 1].float().mean())
     results["two pairs away: [new, kept away, their verb]"] = [
         round(x, 3) for x in (share(model, new), share(model, kept), verbs)
     ]
+    results["two pairs away, far, read + memory: subject: [new, kept away]"] = new_pairs(
+        notebook, model, shown, new, kept
+    )
     model, _, shown, new, _ = notebook["grammar_model"](60, seed)
     results["60 sentences: new"] = round(share(model, new), 3)
     listed = torch.isin(notebook["answer_72"], shown)
