@@ -1,12 +1,13 @@
 """What 04_multi_head shows of the translator of page one: its eight heads that read the English, silenced in turn.
 
-    python benchmarks/eight_heads.py
+    OMP_NUM_THREADS=1 python benchmarks/eight_heads.py
 
 Trains the translator of `page_one.py` and writes `nbs/eight_heads.json`: the weights of the
 eight cross-attention heads for one number, and how many of 500 numbers that training never showed are translated
 correctly while a head, all heads of a layer, or all heads but one are silenced. To silence a head is to set its
 columns of W_O to zero. For every wrong translation the record says which of the five digits have changed.
-`by_ending` counts apart the numbers whose English name ends in a hyphenated pair.
+`by_pair` counts apart the numbers with a hyphenated pair at the end of their English name, only before *thousand*, or
+nowhere. Two threads round sums differently and train another translator, so the record is that of one thread.
 """
 import torch
 from page_one import held_out, new_trainer, save_beside_the_notebooks
@@ -53,14 +54,14 @@ def count(silenced: list[tuple[int, int]]) -> dict:
     return {"right": right, "no_number": no_number, "wrong_digits": digits, "writes": writes}
 
 
-def by_ending(silenced: list[tuple[int, int]]) -> dict:
-    "How many are right, and of how many, if the English name ends in a pair like seventy-four, and if it does not."
-    translations, counts = translate_without(silenced)[1:], {"hyphen": [0, 0], "no hyphen": [0, 0]}
-    for number, german in zip(asked, translations):
-        has_pair = "-" in number_words(number, "en").split()[-1]
-        kind = counts["hyphen" if has_pair else "no hyphen"]
-        kind[0] += named.get(german) == number
-        kind[1] += 1
+def by_pair(silenced: list[tuple[int, int]]) -> dict:
+    "How many are right, and of how many, by where the English name has a pair like seventy-four."
+    counts = {"at the end": [0, 0], "only before thousand": [0, 0], "nowhere": [0, 0]}
+    for number, german in zip(asked, translate_without(silenced)[1:]):
+        is_pair = ["-" in word for word in number_words(number, "en").split()]
+        where = "at the end" if is_pair[-1] else "only before thousand" if any(is_pair) else "nowhere"
+        counts[where][0] += named.get(german) == number
+        counts[where][1] += 1
     return counts
 
 
@@ -68,11 +69,11 @@ source, target = (tokenizer.encode(number_words(shown, side)) + [tokenizer.eos_i
 maps = attention_maps(model, torch.tensor([source]), torch.tensor([[tokenizer.bos_id, *target[:-1]]]))["cross"]
 weights = [[[round(w, 4) for w in row] for row in maps[layer][0, head].tolist()] for layer, head in heads]
 save_beside_the_notebooks("eight_heads", {
-    "made_by": "python benchmarks/eight_heads.py", "number": shown, "asked": n_asked,
+    "made_by": "OMP_NUM_THREADS=1 python benchmarks/eight_heads.py", "number": shown, "asked": n_asked,
     "source": tokenizer.pieces(source), "target": tokenizer.pieces(target),
     "heads": [f"layer {layer + 1}, head {head}" for layer, head in heads], "weights": weights,
     "none": count([]), "all": count(heads), "one": [count([one]) for one in heads],
     "layer": [count([one for one in heads if one[0] == layer]) for layer in range(n_layers)],
-    "by_ending": {"none": by_ending([]), "layer 1, head 1": by_ending([(0, 1)])},
+    "by_pair": {"none": by_pair([]), "layer 1, head 1": by_pair([(0, 1)])},
     "all_but_one": [count([other for other in heads if other != one]) for one in heads],
 })
