@@ -1,6 +1,6 @@
 """On Linux, the kernels of all notebooks under test fork from one process that has imported PyTorch and Matplotlib.
 
-The imports take a kernel two to three seconds, and there are nearly seventy notebooks. `conftest.py` imports this file;
+The imports take a kernel two to three seconds, and there are fifty notebooks. `conftest.py` imports this file;
 without it, nbval starts each kernel as Jupyter does.
 """
 import multiprocessing

@@ -1,4 +1,4 @@
-"What machine-made bugs changed and nothing else noticed (.ci/mutate.py): defaults, first values, edges of ranges."
+"Defaults, first values and edges of ranges: small changes of the code that no other test would notice."
 import io
 import sys
 import threading
