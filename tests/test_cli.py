@@ -60,6 +60,20 @@ def assert_refused(done: subprocess.CompletedProcess, *words: object) -> None:
     assert "Traceback" not in done.stderr and not missing, f"nothing of {missing}: {lines[-1]!r}"
 
 
+@pytest.fixture(scope="session")
+def odd_data(tmp_path_factory) -> dict:
+    "Folders of data that cannot be used: empty files, UTF-16, no validation."
+    folder = tmp_path_factory.mktemp("odd")
+    for name in ("EMPTY", "WIDE", "FEW"):
+        (folder / name).mkdir()
+        for language in ("en", "de"):
+            write(folder / name / f"train.{language}", "" if name == "EMPTY" else "one\ntwo\n")
+    for language in ("en", "de"):
+        (folder / "WIDE" / f"train.{language}").write_text("one\ntwo\n", encoding="utf-16")
+    write(folder / "WIDE" / "few.json", '{"training": {"lrr": 1}}')
+    return {name: folder / name for name in ("EMPTY", "WIDE", "FEW")}
+
+
 @pytest.mark.parametrize(("words", "told"), [
     ("train --data nowhere", ["no folder", "nowhere"]),
     ("train --data DATA --train-split tra", ["tra.en", "train.en"]),
@@ -74,6 +88,12 @@ def assert_refused(done: subprocess.CompletedProcess, *words: object) -> None:
     ("train --data DATA --device gpu", ["device", "gpu"]),
     ("train --data DATA --resume", ["nothing to resume"]),
     ("train --data DATA --out FILE/run", ["FILE/run", "choose another"]),
+    ("train --data DATA --out DATA", ["DATA", "holds the training data", "--out"]),
+    ("train --data EMPTY", ["no sentence pair", "train.en:1"]),
+    ("train --data EMPTY --train-split val", ["val.en", "train.de"]),
+    ("train --data WIDE", ["WIDE/train.en:1", "iconv -f UTF-16"]),
+    ("train --data FEW", ["val.en", "--valid-split none"]),
+    ("train --data DATA --config WIDE/few.json", ["few.json", "has no 'preset'"]),
     ("translate --model nowhere", ["no folder nowhere", "organisation/model"]),
     ("translate --model SAVED --max-new-tokens 65", ["max_new_tokens", 64, 65]),
     ("translate --model SAVED --beam-size 0", ["beam-size", 0]),
@@ -83,9 +103,9 @@ def assert_refused(done: subprocess.CompletedProcess, *words: object) -> None:
     ("evaluate --model SAVED --data DATA --limit 0", ["limit", 0]),
     ("evaluate --model SAVED --data nowhere --output FILE/out.txt", ["FILE/out.txt"]),  # before the data are read
 ])
-def test_a_refusal_is_one_line(command, corpus, saved, tmp_path, words, told):
+def test_a_refusal_is_one_line(command, corpus, saved, odd_data, tmp_path, words, told):
     write(tmp_path / "file", "text")
-    places = {"DATA": corpus, "SAVED": saved, "FILE": tmp_path / "file"}
+    places = {"DATA": corpus, "SAVED": saved, "FILE": tmp_path / "file", **odd_data}
     for name, place in places.items():
         words, told = words.replace(name, str(place)), [str(word).replace(name, str(place)) for word in told]
     first, *rest = words.split()
@@ -314,7 +334,13 @@ def test_translate_reads_what_convert_writes(tmp_path, to):
     search = ["--beam-size=2", "--length-penalty=0.6", "--max-new-tokens=6", "--precision=fp32", "--device=cpu"]
     found = [typed("translate", "--model", tmp_path / name, *search, stdin="one\ntwo\n") for name in ("ours", to)]
     assert found[0].stdout == found[1].stdout and found[1].stdout.count("\n") == 2
+    if to == "marian":
+        assert typed("convert", "--to", "native", tmp_path / to, tmp_path / "a copy").stderr.endswith("copy'\n")
+        return
+    refused = {"score": f"{tmp_path / to} only translates", f"glass {tmp_path / to}": "an exported model cannot be"}
     if to == "ctranslate2":
-        for wrong in (["score"], ["translate", "--n-best=2"]):
-            done = typed(*wrong, "--model", tmp_path / to, "--device=cpu", stdin="one\teins\n")
-            assert done.returncode == 1 and done.stderr.startswith("error: CTranslate2 only translates"), done.stderr
+        refused["translate --n-best=2"] = "CTranslate2 only translates"
+    for words, told in refused.items():
+        model = [] if "glass" in words else ["--model", tmp_path / to]
+        done = typed(*words.split(), *model, "--device=cpu", stdin="one\teins\n")
+        assert done.returncode == 1 and done.stderr.startswith(f"error: {told}"), done.stderr

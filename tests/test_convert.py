@@ -173,6 +173,8 @@ def test_without_the_extra_everything_else_works(tmp_path, monkeypatch):
     to_marian(ours.model, tmp_path / "marian", ours.tokenizer)
     assert len(Translator.from_marian(tmp_path / "marian").translate(["one", "two"], max_new_tokens=5)) == 2
     (tmp_path / "marian" / "tokenizer.json").rename(tmp_path / "marian" / "source.spm")  # as in a folder of OPUS-MT
-    for call in (lambda: Translator.from_marian(tmp_path / "marian"), lambda: CTranslate2Translator.converted(ours)):
-        with pytest.raises(ImportError, match=r"pip install 'transformer-nbdev\[interop\]'"):
+    calls = {"interop": lambda: Translator.from_marian(tmp_path / "marian"),
+             "fast": lambda: CTranslate2Translator.converted(ours)}
+    for extra, call in calls.items():
+        with pytest.raises(ImportError, match=rf"pip install 'transformer-nbdev\[{extra}\]'"):
             call()

@@ -3,7 +3,7 @@ import json
 from types import SimpleNamespace
 
 import torch
-from helpers import cli, metrics, tiny_model, train
+from helpers import cli, metrics, sentences, tiny_model, train
 from torch import nn
 
 from transformer_nbdev.speed.defaults import RisingDropout, recipe, tune_length_penalty
@@ -109,3 +109,10 @@ def test_help_shows_the_settings_that_a_run_gets(command):
             option = text.split(f"--{name.replace('_', '-')} ")[1].split(" --")[0]
             shared = recipe("text")["training"].get(name) == value
             assert f"{'[default: ' if shared else before}{value}" in option, (task, name, option)
+
+
+def test_the_search_for_a_length_penalty_ends_in_time(translator, monkeypatch):
+    clock, done = iter(range(0, 1000, 10)), []  # each group takes ten seconds
+    monkeypatch.setattr("transformer_nbdev.speed.defaults.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    tune_length_penalty(translator, sentences(100), seconds=45, tell=done.append)
+    assert done == [5, 10, 20]  # twice these 30 seconds would be too much

@@ -1,6 +1,7 @@
 "The page that shows the inside of a translator: what it holds is what the model computes."
 import json
 import re
+import socket
 
 import torch
 from helpers import typed
@@ -47,3 +48,12 @@ def test_the_saved_page_holds_the_translation_and_needs_no_network(saved, tmp_pa
     data = json.loads(re.search(r'id="data">(.+?)</script>', text)[1].replace("<\\/", "</"))
     assert data["text"] == Translator.from_pretrained(saved).translate(["one </script>"], beam_size=4)[0]
     assert not re.search(r'(src|<link[^>]+href)="?https?:|@import|url\(', text)
+
+
+def test_a_port_that_is_taken_is_named(saved):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = typed("glass", saved, "--no-browser", "--port", port)
+    assert done.returncode == 1 and done.stderr.startswith(f"error: port {port} cannot be used"), done.stderr

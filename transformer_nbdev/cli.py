@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -76,7 +77,7 @@ def main(args: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort) as error:
-        click.echo(f"interrupted: {error.__cause__ or error}", err=True)
+        click.echo(": ".join(filter(None, ["interrupted", str(error.__cause__ or error)])), err=True)
         sys.exit(130)
     except (ValueError, TypeError, ImportError, OSError, RuntimeError) as error:
         click.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
@@ -122,7 +123,7 @@ def train(**options):
 
     Without --steps, --epochs or --minutes, it ends after 20 epochs (numbers: 1,000 updates; --init: 5 epochs, or 150
     updates if that is more). Ctrl-C saves a checkpoint; --resume continues from it. --out gets model, tokenizer,
-    settings, metrics and loss curve.
+    settings, metrics and, with Matplotlib, loss curve.
 
     \b
     transformer-nbdev train --out numbers
@@ -142,7 +143,7 @@ def train(**options):
         (trainer.resume() if options["resume"] else trainer).fit()
         if len(report.left_out) > known:  # a stream finds out while it reads
             trainer.say(str(report))
-        trainer.say("saved in {out}; next: transformer-nbdev translate --model {out}".format(**options))
+        trainer.say(f"saved in {options['out']}; next: transformer-nbdev translate --model {quote(options['out'])}")
 
 # %% ../nbs/command_line.ipynb #1f8910b0
 def _training_pairs(settings: dict, training: TrainingConfig, out: Path) -> tuple[Pairs, Report, Any]:
@@ -205,16 +206,17 @@ def _use_faster_parts(trainer: Trainer) -> None:
 def _translator(options: dict) -> Any:
     "Load the translator that --model, --device and --engine ask for."
     translator = load_translator(options["model"], options["device"] or default_device())
-    if isinstance(translator, CTranslate2Translator):
-        if options.get("no_repeat_ngram", 1) or options.get("n_best", 1) > 1:  # `score` has neither option
+    more = options.get("no_repeat_ngram") or options.get("n_best", 1) > 1
+    if not isinstance(getattr(translator, "model", None), Transformer):  # CTranslate2, or exported graphs
+        if "engine" not in options:  # those of `score`
+            raise ValueError(f"{options['model']} only translates: name the run's folder that it was converted from")
+        if more and isinstance(translator, CTranslate2Translator):
             raise ValueError("CTranslate2 only translates, without --n-best and --no-repeat-ngram")
-        return translator
-    if not isinstance(translator.model, Transformer):  # exported graphs
         return translator
     engine = "ctranslate2" if options.get("int8") else options.get("engine", "plain")
     engine = _fastest(options, translator) if engine == "auto" else engine
     if engine == "ctranslate2":
-        if options["no_repeat_ngram"] or options.get("n_best", 1) > 1:
+        if more:
             raise ValueError("--n-best and --no-repeat-ngram are not for CTranslate2: leave out --int8 and --engine")
         numbers = ["int8"] * options["int8"] + ["bfloat16"] * (options["precision"] == "bf16")
         return CTranslate2Translator.converted(translator, "_".join(numbers) or None)
@@ -243,8 +245,7 @@ def _translate(options: dict, translator: Any, texts: list[str], n: int = 1) -> 
         search |= {"n_best": n, "no_repeat_ngram": options["no_repeat_ngram"], "max_tokens": options["batch_tokens"]}
         found = [lists or [("", 0.0)] for lists in translator.n_best(texts, **search)]
     else:
-        results = translator.translate(texts, options["batch_tokens"], return_scores=True, **search)
-        found = [[result] for result in zip(*results)]
+        found = [[x] for x in zip(*translator.translate(texts, options["batch_tokens"], return_scores=True, **search))]
     return [[(" ".join(text.splitlines()), score) for text, score in lists] for lists in found]
 
 
@@ -269,7 +270,7 @@ def _lines_told(place: Callable[[int], str]) -> Iterator[None]:
 @with_search
 @click.option("--scores", is_flag=True, help="Print the score and a tab before each translation.")
 @shown("--n-best", 1, type=positive,
-        help="Translations per line; if above 1, each follows its line number and score, with tabs.")
+        help="Most translations per line; if above 1, each follows its line number and score, with tabs.")
 def translate(**options):
     """Translate standard input, line by line, as lines arrive.
 
@@ -370,14 +371,14 @@ def evaluate(**options):
 @cli.command()
 @click.argument("source")
 @click.argument("target")
-@shown("--from", "native", type=click.Choice(["native", "marian"]), help="Format of SOURCE: folder or hub id.")
+@shown("--from", "native", type=click.Choice(["native", "marian"]), help="Format of SOURCE, if it does not say.")
 @click.option("--to", required=True, help="Format of TARGET.",
               type=click.Choice(["native", "marian", "ctranslate2", "onnx", "pt2"]))
 @click.option("--quantization", help="Number format for ctranslate2, for example int8.")
 def convert(source: str, target: str, **options) -> None:
     """Convert the model folder SOURCE to another format, in the new folder TARGET."""
     convert_folder(source, target, *(options[name] for name in ("from", "to", "quantization")))
-    click.echo(f"wrote {target}; next: transformer-nbdev translate --model {target}", err=True)
+    click.echo(f"wrote {target}; next: transformer-nbdev translate --model {quote(target)}", err=True)
 
 # %% ../nbs/command_line.ipynb #dce02c59
 @cli.command()

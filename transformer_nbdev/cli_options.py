@@ -201,6 +201,9 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
         raise ValueError(f"{options['config']} holds no settings: name the settings.json of a run, or its folder")
     names = "data weights stream src tgt train_split valid_split numbers_below tune".split()
     places = {k: other[k] if k in other and k not in typed else options.get(k) for k in names}
+    sources = places["data"] if isinstance(places["data"], list) else [places["data"] or "number-words"]
+    if out.resolve() in [Path(one).resolve() for one in sources]:
+        raise ValueError(f"{out} holds the training data: choose another folder for --out")
     init = options.get("init")
     best = recipe("init" if init else "numbers" if places["data"] is None else "text")
     training = _with_given(other.get("training", {**best["ends"], **best["training"]}), options)
@@ -254,7 +257,8 @@ def read_settings(folder: str | os.PathLike) -> dict:
             shape = asdict(TransformerConfig.preset(settings["preset"], settings["vocab_size"]))
             model, training = {**shape, **settings["model"]}, dict(settings["training"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} does not hold the settings of a run: {error!r}") from None
+            what = f"it has no {error.args[0]!r}" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"{path} does not hold the settings of a run: {what}") from None
         read_fields(TransformerConfig, model, path)
         read_fields(TrainingConfig, training, path)
     return settings

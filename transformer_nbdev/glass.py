@@ -78,6 +78,13 @@ def _in_words(source: list[str], target: list[str]) -> tuple[list[dict], list[di
     return sides if min(map(len, sides)) > 1 else (_words(source, False), _words(target, False))
 
 
+def _open(translator: Any) -> Transformer:
+    "The model, if it can be looked into."
+    if not isinstance(model := getattr(translator, "model", None), Transformer):
+        raise ValueError("an exported model cannot be looked into: take the folder of its training run")
+    return model
+
+
 @torch.inference_mode()
 def look_inside(translator: Translator, text: str, beam_size: int = 4, silent: Iterable[str] = ()) -> dict[str, Any]:
     """Translate a sentence and return all that the page shows, ready for JSON.
@@ -87,9 +94,7 @@ def look_inside(translator: Translator, text: str, beam_size: int = 4, silent: I
     attention weights by kind, layer and head; `read`, `begun`, `written`: the pieces of their rows and columns;
     `beam`: hypotheses with scores. `silent` heads are named as in `silenced`. ValueError for an empty sentence.
     """
-    model, tokenizer = translator.model, translator.tokenizer
-    if not isinstance(model, Transformer):
-        raise ValueError("an exported model cannot be looked into: take the folder of its training run")
+    model, tokenizer = _open(translator), translator.tokenizer
     (ids,) = translator.encode([text])
     if not ids:
         raise ValueError("there is nothing to translate: type a sentence")
@@ -156,8 +161,11 @@ def glass(translator: Translator, text: str, beam_size: int = 4, height: int = 7
 def glass_server(translator: Translator, port: int = 8321) -> ThreadingHTTPServer:
     """Return a server of the page for this computer only, at http://127.0.0.1:port; port 0 takes a free one.
 
-    Its `serve_forever` answers until `shutdown`. Raises OSError if the port is taken.
+    Its `serve_forever` answers until `shutdown`. Raises OSError if the port is taken, and ValueError for a model that
+    cannot be looked into.
     """
+    _open(translator)
+
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send(glass_page(), "text/html") if self.path == "/" else self.send_error(404)
@@ -183,7 +191,11 @@ def glass_server(translator: Translator, port: int = 8321) -> ThreadingHTTPServe
         def log_message(self, *_: Any) -> None:
             "Say nothing: the page itself shows what happened."
 
-    return ThreadingHTTPServer(("127.0.0.1", port), Answer)
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), Answer)
+    except OSError as error:
+        how = "take another --port, or 0 for a free one"
+        raise OSError(f"port {port} cannot be used ({error.strerror}): {how}") from None
 
 
 def serve_glass(translator: Translator, port: int = 8321, browser: bool = True) -> None:

@@ -153,7 +153,7 @@ class Translator:
         `generate`. Raises ValueError for options out of range.
         """
         if not 1 <= n_best <= beam_size:
-            raise ValueError(f"n_best must be 1 … beam_size = {beam_size}, got {n_best}")
+            raise ValueError(f"n_best must be 1 to {beam_size}, the beam size, got {n_best}: raise the beam size too")
         if no_repeat_ngram < 0:
             raise ValueError(f"no_repeat_ngram must be 0 (none) or more, got {no_repeat_ngram}")
         encoded, c = self.encode(texts), self.model.config

@@ -71,7 +71,7 @@ def _fill_stack(spec: Any, stack: Encoder | Decoder) -> None:
 
 def _specification(model: Transformer) -> Any:
     "Make a CTranslate2 specification with all weights, in float32."
-    specs = import_extra("ctranslate2").specs
+    specs = import_extra("ctranslate2", "fast").specs
     c, model = model.config, copy.deepcopy(model).float().cpu().requires_grad_(False)
     kinds = specs.common_spec.Activation
     activation = {"relu": kinds.RELU, "gelu": kinds.GELU, "silu": kinds.SWISH}[c.activation]
@@ -137,7 +137,7 @@ class CTranslate2Translator:
     "Translate text with the engine CTranslate2, from a folder that `to_ctranslate2` wrote."
 
     def __init__(self, folder: str | os.PathLike, device: str = "cpu", compute_type: str = "default"):
-        library, values = import_extra("ctranslate2"), read_json(Path(folder) / "config.json")
+        library, values = import_extra("ctranslate2", "fast"), read_json(Path(folder) / "config.json")
         self.max_len, self.length_penalty = values.get("max_len", 512), values.get("length_penalty", 0.6)
         self.tokenizer = Tokenizer.load(folder)
         self.engine = library.Translator(str(folder), device=device, compute_type=compute_type)

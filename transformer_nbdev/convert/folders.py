@@ -24,15 +24,23 @@ from ..transformer import Transformer, count_parameters
 from ..translator import Translator, load_tokenizer
 
 # %% ../../nbs/convert/folders.ipynb #f01de506
+def _model_type(folder: Path) -> str | None:
+    "What a folder's config.json says of its format; None if nothing, and loading the model will say what is wrong."
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def convert_folder(
     source: str | os.PathLike, target: str | os.PathLike, from_: str = "native", to: str = "marian",
     quantization: str | None = None,
 ) -> None:
     """Read the model in a folder, or with a hub id, and write it in another format to the new folder `target`.
 
-    `from_` is "native" or "marian"; `to` is one of these, "onnx", "pt2" (both: `convert/onnx`) or "ctranslate2",
-    for which `quantization` is the number format. Raises ValueError, and leaves nothing behind, for a model that the
-    format cannot represent.
+    `from_` is "native" or "marian", which a folder of Marian's says by itself; `to` is one of these, "onnx", "pt2"
+    (both: `convert/onnx`) or "ctranslate2", for which `quantization` is the number format. Raises ValueError, and
+    leaves nothing behind, for a model that the format cannot represent.
     """
     if from_ not in ("native", "marian"):
         raise ValueError(f"from_ must be native or marian, got {from_!r}")
@@ -41,7 +49,8 @@ def convert_folder(
     if quantization and to != "ctranslate2":
         raise ValueError(f"quantization = {quantization!r} is for ctranslate2 only")
     folder = model_folder(source)
-    model = from_marian(folder) if from_ == "marian" else Transformer.from_pretrained(folder)
+    foreign = "marian" in (from_, _model_type(folder))
+    model = from_marian(folder) if foreign else Transformer.from_pretrained(folder)
     has_tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "source.spm"))
     tokenizer = load_tokenizer(folder) if has_tokenizer else None
     if to == "marian":
@@ -66,10 +75,7 @@ def load_translator(source: str | os.PathLike, device: str | torch.device = "cpu
     folder = model_folder(source)
     if (folder / "model.bin").is_file():
         return CTranslate2Translator(folder)
-    try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        kind = None  # loading the model will say what is wrong
+    kind = _model_type(folder)
     if kind == "marian":
         return Translator.from_marian(folder, device)
     if kind == "transformer_nbdev graphs":

@@ -112,13 +112,14 @@ def tune_length_penalty(
 ) -> dict[float, float]:
     """Set the length penalty in the model's `generation` to the best for `pairs`; return the BLEU of each penalty.
 
-    Pairs are translated 25 at a time; `tell` gets the number done so far. After about `seconds`, the pairs done decide.
+    Pairs are translated in growing groups; `tell` gets the number done so far. The pairs done decide as soon as
+    another group would probably take longer than `seconds`.
     A model that has learned nothing yet (BLEU below 1) is not tuned any further.
     """
     texts: dict[float, list[str]] = {alpha: [] for alpha in penalties}
-    start, found = time.monotonic(), {}
-    for first in range(0, len(pairs), 25):
-        done = min(first + 25, len(pairs))
+    start, found, done = time.monotonic(), {}, 0
+    while done < len(pairs):
+        first, done = done, min(max(5, 2 * done), len(pairs))
         references = [target for _, target in pairs[:done]]
         for alpha, hypotheses in texts.items():
             some = [source for source, _ in pairs[first:done]]
@@ -128,7 +129,7 @@ def tune_length_penalty(
                 break
         tell(done)
         spent = time.monotonic() - start
-        if found[penalties[0]] < 1 or spent * (1 + 25 / done) > seconds:
+        if found[penalties[0]] < 1 or 2 * spent > seconds:  # the next group is as large as all so far
             break
     translator.model.generation.length_penalty = max(found, key=found.__getitem__)
     return found

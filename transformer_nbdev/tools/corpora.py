@@ -90,7 +90,8 @@ def decode_lines(file: Iterable[bytes], name: str, before: int = 0) -> list[str]
         try:
             lines.append(raw.decode("utf-8" if number > 1 else "utf-8-sig").rstrip("\r\n"))
         except UnicodeDecodeError as error:
-            how = "convert it, for example with iconv -f LATIN1 -t UTF-8"
+            wide = number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+            how = f"convert it{'' if wide else ', for example'} with iconv -f {'UTF-16' if wide else 'LATIN1'} -t UTF-8"
             raise ValueError(f"{name}:{number}: not UTF-8 ({error.reason}); {how}") from None
     return lines
 
@@ -140,7 +141,8 @@ def pair_files(folder: str | os.PathLike, split: str, src: str, tgt: str) -> lis
         if not found:
             there = ", ".join(sorted(p.name for p in folder.iterdir())[:12]) or "nothing"
             trained = " (a trained model, not its data)" * (folder / "settings.json").is_file()
-            raise ValueError(f"no file {name} or {name}.gz in {folder}; there is {there}{trained}")
+            without = "; --valid-split none trains without validation" * (split == "val" and not trained)
+            raise ValueError(f"no file {name} or {name}.gz in {folder}; there is {there}{trained}{without}")
         paths.append(found[0])
     return paths
 
@@ -187,7 +189,8 @@ def keep_whole(pairs: Iterable[tuple[str, str]], place: Callable[[int], str]) ->
             report.leave_out("empty line", place(i))
     report.read, report.place = len(kept), lambda i: place(numbers[i])
     if not kept:
-        raise ValueError("no sentence pair is left; " + str(report).replace("\n", ", "))
+        empty = f"there is none: the first would be {place(0)}"
+        raise ValueError("no sentence pair is left; " + (str(report).replace("\n", ", ") if report.left_out else empty))
     return kept, report
 
 
