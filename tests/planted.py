@@ -81,7 +81,7 @@ class Attention(nn.Module):
         if self.fault != "reach":
             low = -1e9 if self.fault == "half precision" else torch.finfo(scores.dtype).min
             scores = scores.masked_fill(~mask, -math.inf if self.fault == "nan" else low)
-        out = scores.softmax(-2 if self.fault == "queries" else -1) @ v
+        out = scores.softmax({"queries": -2, "over heads": 1}.get(self.fault, -1)) @ v
         out = out if self.fault in ("reach", "merging") else out.transpose(1, 2)
         return self.o(out.reshape(x.shape))
 

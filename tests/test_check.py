@@ -2,11 +2,13 @@
 
 `CHECKS=all` tries every structure with every fault and every sound model; otherwise it is a sample.
 """
+import math
 import os
 
 import pytest
 import torch
-from planted import arguments, faults, loss_with, make, named, of_losses
+import torch.nn.functional as F
+from planted import V, arguments, faults, loss_with, make, named, of_losses
 from sound_models import hugging, make_sound, ours
 from torch import nn
 
@@ -47,6 +49,12 @@ def test_the_first_fault_named_is_the_cause(fault, name):
     assert names(check(**arguments("annotated", fault)))[0] == name
 
 
+@pytest.mark.parametrize("structure", ["annotated", "gpt"])
+def test_a_softmax_over_the_heads_is_named(structure):
+    first = check(make(structure, "over heads"), pad_id=0).faults[0]
+    assert first.name == "softmax" and "runs over the heads" in first.text
+
+
 def test_what_was_not_tested_is_in_the_last_line():
     last = str(check(make("torch"), pad_id=0)).splitlines()[-1]
     assert last.startswith("no fault found, but cache, loss and shift were not tested"), last
@@ -82,6 +90,27 @@ class Odd(nn.Module):
         return self.answer(self.words(ids))
 
 
+class Tiny(Odd):
+    "A causal mean behind a layer scale that starts tiny."
+
+    def __init__(self):
+        super().__init__(lambda x: x + self.scale * x.cumsum(1))
+        self.places, self.scale, self.out = nn.Embedding(64, 8), nn.Parameter(torch.tensor(1e-7)), nn.Linear(8, 30)
+
+    def forward(self, ids):
+        return self.out(self.answer(self.words(ids) + self.places.weight[: ids.shape[1]]))
+
+
+class Forgetful(Odd):
+    "A decoder whose logits depend on the source alone."
+
+    def __init__(self):
+        super().__init__(nn.Linear(8, 30))
+
+    def forward(self, src, tgt):
+        return super().forward(src).mean(1, keepdim=True) + 0 * self.words(tgt).sum(-1, keepdim=True)
+
+
 class Headless(Odd):
     "The hidden states of a decoder, whose last layer is called elsewhere."
 
@@ -101,6 +130,8 @@ class Headless(Odd):
     (lambda ids: torch.zeros(1, 5, 9), "vocabulary is unknown: give vocab_size"),
     (lambda src, tgt, src_mask, tgt_mask: src, "needs 4 arguments"),
     (Headless(), "returns 8 numbers per token, but its vocabulary has 30"),
+    (Odd(lambda x: x[:, -1:]), "only the last position .* nanoGPT"),
+    (Odd, r"is the class Odd: call it"),
 ])
 def test_a_model_that_cannot_be_checked_is_refused_in_a_sentence(model, message):
     if message is None:  # batch_first forgotten: a fault, not a refusal
@@ -115,6 +146,70 @@ def test_ids_out_of_range_and_a_wrong_kind_are_refused():
         check(make("gpt"), vocab_size=90)
     with pytest.raises(ValueError, match="kind is 'gpt'"):
         check(make("gpt"), kind="gpt")
+
+
+@pytest.mark.parametrize("given,message", [
+    ({"pad_id": 999}, "pad_id 999 is outside the vocabulary of 40"), ({"pad_id": -1}, "pad_id -1 is outside"),
+    ({"eos_id": V}, "eos_id 40 is outside"), ({"pad_id": "0"}, "pad_id is '0': it must be an int"),
+    ({"pad_id": True}, "pad_id is True"),
+])
+def test_a_special_id_that_the_vocabulary_does_not_have_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        check(make("gpt"), **given)
+
+
+def test_ids_come_batch_first_and_the_refusal_says_so():
+    model = make("annotated")
+    with pytest.raises(ValueError, match=r"wrap a model that expects \(T, B\)"):
+        check(lambda src, tgt: model(src.T, tgt[:, :1].expand(3, 2)), vocab_size=V)
+
+
+def step_of(model, gap=1):
+    "A training step whose target is so many places later."
+    def step(ids):
+        read = ids[:, max(0, -gap) : ids.shape[1] - max(0, gap)]
+        wanted = ids[:, max(0, gap) : ids.shape[1] + min(0, gap)]
+        return F.cross_entropy(model(read).flatten(0, 1), wanted.flatten())
+    return step
+
+
+def last_of(report):
+    return next(finding for finding in report.findings if finding.name == "shift")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_shift_is_told_in_half_precision(dtype):
+    model = make("gpt").to(dtype)
+    assert last_of(check(model, training_loss=step_of(model))).verdict == "sound"
+
+
+def test_logits_that_are_not_finite_are_no_wrong_loss():
+    model = make("gpt")
+    model.norm.register_forward_hook(lambda module, args, out: out * math.nan)
+    assert "not finite" in last_of(check(model, training_loss=step_of(model))).text
+
+
+@pytest.mark.parametrize("gap,words", [(-1, "the token 1 place earlier"), (2, "the token 2 places later")])
+def test_a_wrong_shift_is_told_with_its_direction(gap, words):
+    model = make("gpt")
+    finding = last_of(check(model, training_loss=step_of(model, gap)))
+    assert words in finding.text and ("Hugging Face" in finding.look) == (gap > 0)
+
+
+def test_a_tiny_layer_scale_is_no_fault():
+    torch.manual_seed(0)
+    assert names(check(Tiny())) == []
+
+
+def test_target_tokens_that_are_ignored_are_named():
+    torch.manual_seed(0)
+    first = check(Forgetful()).faults[0]
+    assert first.name == "reach" and "no target token" in first.text and "residual" in first.look
+
+
+def test_a_decoder_may_leave_positions_out_on_purpose():
+    look = {structure: check(make(structure, "positions")).faults[0].look for structure in ("gpt", "annotated")}
+    assert "on purpose" in look["gpt"] and "on purpose" not in look["annotated"]  # an encoder may not
 
 
 def test_a_step_that_asks_for_the_model_is_refused_with_the_way_to_write_it():

@@ -248,9 +248,7 @@ def _trained_pairs(s: Subject, training_loss: Callable, ids: Tensor) -> tuple[Te
     read += [options[name] for name in names if isinstance(options.get(name), Tensor)]
     if not read and s.hugging and s.kind == "encoder-decoder" and "labels" in options:
         read = [F.pad(options["labels"], (1, -1), value=-1)]  # it shifts its labels to the right by itself
-    if grad is None or not read or read[-1].shape != grad.shape[:2]:
-        return None
-    return read[-1], grad
+    return None if grad is None or not read or read[-1].shape != grad.shape[:2] else (read[-1], grad)
 
 
 def _shift(s: Subject, training_loss: Callable) -> list[Finding]:
@@ -261,11 +259,13 @@ def _shift(s: Subject, training_loss: Callable) -> list[Finding]:
     if knows_end:
         ids[1, -1] = s.eos_id or 0
     ids = ids.to(s.device)
-    pairs = _trained_pairs(s, training_loss, ids)
-    if pairs is None:
+    if (pairs := _trained_pairs(s, training_loss, ids)) is None:
         return [untold("shift", "training_loss does not call the model on ids, or does not use the logits it returns")]
-    read, grad = pairs
-    if not ((grad.sum(-1).abs() <= 1e-3 * grad.abs().sum(-1)) | (grad.amax(-1) <= 0)).all():
+    read, grad = pairs[0], pairs[1].float()
+    if not grad.isfinite().all():
+        return [untold("shift", "the logits or the loss are not finite")]
+    rounding = max(1e-3, torch.finfo(pairs[1].dtype).eps)
+    if not ((grad.sum(-1).abs() <= rounding * grad.abs().sum(-1)) | (grad.amax(-1) <= 0)).all():
         return [untold("shift", "training_loss is not a cross-entropy")]
     used, target = grad.abs().amax(-1) > 0, grad.argmin(-1)
     places, wanted = ((x[..., None] == ids[:, None]).float() for x in (read, target))
@@ -274,12 +274,14 @@ def _shift(s: Subject, training_loss: Callable) -> list[Finding]:
     if len(set(steps)) != 1:
         return [untold("shift", f"the distance from input to target is not the same everywhere: {sorted(set(steps))}")]
     text = f"at all {len(steps)} positions that were read, the target is the "
+    look = "the decoder's input and the target: read `tgt[:, :-1]` and predict `tgt[:, 1:]`"
     if steps[0] == 0:
-        return [fault("shift", f"the target is not shifted: {text}token that the model reads there", "the decoder's "
-                      "input and the target: read `tgt[:, :-1]` and predict `tgt[:, 1:]`")]
+        return [fault("shift", f"the target is not shifted: {text}token that the model reads there", look)]
     if steps[0] != 1:
-        return [fault("shift", f"the target is shifted by {steps[0]}, not by 1: {text}token {steps[0]} places later",
-                      "who shifts: Hugging Face models shift `labels` themselves, so give them unshifted ones")]
+        way = f"place{'s' * (abs(steps[0]) > 1)} {'later' if steps[0] > 0 else 'earlier'}"
+        twice = "who shifts: Hugging Face models shift `labels` themselves, so give them unshifted ones"
+        return [fault("shift", f"the target is shifted by {steps[0]}, not by 1: {text}token {abs(steps[0])} {way}",
+                      twice if steps[0] > 0 else look)]
     if knows_end and not (used[1] & (target[1] == s.eos_id)).any():
         return [fault("end token", f"the end token is never trained: {s.eos_id} is never a target",
                       "targets that are cut before their end, and `ignore_index`")]
@@ -329,7 +331,7 @@ def check(
     """
     modes = {m: m.training for m in model.modules()} if isinstance(model, nn.Module) else {}
     failures = (RuntimeError, LookupError, TypeError, AttributeError, ValueError, AssertionError)
-    report = Report()
+    report, tell = Report(), say or (lambda line: None)
     if kind not in (None, "encoder-decoder", "decoder", "encoder"):
         raise ValueError(f'kind is {kind!r}: it must be "encoder-decoder", "decoder" or "encoder"')
     try:
@@ -347,10 +349,8 @@ def check(
                 result = untold(name, f"{type(error).__name__}: {' '.join(str(error).split())[:150]}")
             for finding in result if isinstance(result, list) else [result]:
                 report.findings.append(finding)
-                if say:
-                    say(str(finding))
-        if say:
-            say(report.summary)
+                tell(str(finding))
+        tell(report.summary)
     finally:
         for module, training in modes.items():
             module.training = training
@@ -382,8 +382,7 @@ def check_place(place: str, say: Callable[[str], Any]) -> Report:
     """Find out what is wrong with a Transformer of yours. Nothing is trained and nothing is written.
 
     MODULE:FUNCTION names a function without arguments, in a Python file of this folder: my_model:make_model is
-    make_model in my_model.py. It returns the model, which takes token ids (B, T), or source and target ids, and returns
-    logits (B, T, V).
+    make_model in my_model.py. It returns the model: from ids (B, T), or source and target ids, to logits (B, T, V).
 
     To have more checked, let it return a dict with model and any of: pad_id and eos_id; loss, a function of (logits,
     targets); training_loss, a function of (src, tgt) or (ids), which computes the loss of a training step; cached, the
@@ -392,8 +391,8 @@ def check_place(place: str, say: Callable[[str], Any]) -> Report:
     \b
     return {"model": model, "pad_id": 0, "training_loss": lambda src, tgt: my_loss(model, src, tgt)}
 
-    The exit code is 1 if a fault was found. A missing residual connection, missing 1/sqrt(d_k), a bad learning rate
-    and bad data are not found: they change how well a model learns, not what its outputs may depend on.
+    The exit code is 1 if a fault was found. A missing residual connection or 1/sqrt(d_k), weights shared by mistake, a
+    bad learning rate and bad data are not found: they change how well a model learns, not what its outputs depend on.
     """
     arguments = made_by(place)
     say(f"checking {place} ...")

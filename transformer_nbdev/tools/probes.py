@@ -73,12 +73,12 @@ def _dropout(s: Subject) -> Finding:
 
 # %% ../../nbs/tools/probes.ipynb #pr000009
 class _Scores(TorchDispatchMode):
-    "Collects the masked attention scores `(…, T, S)` that are computed inside `with`; `across`: softmax over T."
+    "Collects the masked attention scores `(…, T, S)` that are computed inside `with`; `across`: not over S."
 
     def __init__(self):
         super().__init__()
         self.found: list[Tensor] = []
-        self.across: list[Tensor] = []
+        self.across: list[tuple[Tensor, str]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = str(func), kwargs or {}
@@ -95,8 +95,9 @@ class _Scores(TorchDispatchMode):
         elif "_softmax" in name and "log" not in name and "backward" not in name:
             x = args[0].detach()
             self.found.append(x)
-            if x.dim() > 2 and args[1] % x.dim() == x.dim() - 2:
-                self.across.append(x)
+            axis = args[1] % x.dim() - x.dim()
+            if x.dim() > 2 and axis in (-2, -3):
+                self.across.append((x, "queries" if axis == -2 else "heads"))
         return func(*args, **options)
 
 
@@ -131,15 +132,15 @@ def _heads(s: Subject) -> Finding | None:
 
 
 def _axis(s: Subject) -> Finding | None:
-    "A softmax over the queries. What the mask hides tells which axis holds the keys: the later ones, or the padding."
+    "A softmax over queries or heads. What the mask hides tells which axis holds the keys: later ones, or the padding."
     inputs = s.inputs(1, 24)
     with torch.enable_grad(), _Scores() as scores:
         s.raw(*(inputs if s.pad_id is None else map(s.padded, inputs)))
-    for x in scores.across:
+    for x, axis in scores.across:
         hidden = x < -1e4
         later = torch.ones_like(hidden).triu(1)
         if (hidden & later).equal(later) and not hidden.all() or hidden.all(-2).any() and not hidden.all(-1).any():
-            return fault("softmax", "the softmax of the attention runs over the queries: the weights of a query do "
+            return fault("softmax", f"the softmax of the attention runs over the {axis}: the weights of a query do "
                          "not sum to 1", "the axis of the softmax: `dim=-1`, the keys, if the scores are "
                          "`q @ k.transpose(-2, -1)`")
     return None
@@ -155,11 +156,20 @@ def influence(s: Subject, side: int, length: int) -> Tensor:
     return torch.stack(rows)
 
 
+def _moved(s: Subject) -> Tensor:
+    "The influence matrix; if no token moves another's output, with noise on all weights: a layer scale may be tiny."
+    moved = influence(s, -1, 24)
+    if moved.shape[1] == 1 or (moved.tril(-1) + moved.triu(1) > 1e-5).any():
+        return moved
+    with s.disturbed(everything=True):
+        return influence(s, -1, 24)
+
+
 def _order(s: Subject) -> Finding | list[Finding]:
     "The future, the past, and what lets both through: heads split by a bare reshape, a softmax over the queries."
     if found := _heads(s) or _axis(s):
         return [found, untold("future", "mend that first")] if s.kind != "encoder" else found
-    moved = influence(s, -1, 24)
+    moved = _moved(s)
     if not moved.isfinite().all():
         return untold("future", "the outputs are not finite")
     seen, n = moved > 1e-5, len(moved)
@@ -168,10 +178,14 @@ def _order(s: Subject) -> Finding | list[Finding]:
             return fault("reach", "no token changes the output", "a mask that hides everything, or a `detach`")
         return sound("reach", f"{int(seen.sum())} of {n} tokens change the output")
     ahead, back = seen.tril(-1), seen.triu(1)
+    if not seen.any():
+        return fault("reach", f"no {'target ' * (s.kind == 'encoder-decoder')}token changes any output, not even its "
+                     "own", "the residual connections, without which attention forgets the token that asks, or a "
+                     "`detach`")
     if not back.any() and not ahead.any():
         return fault("reach", "every position sees only itself: no token changes the output of another position",
-                     "attention over the wrong axis (the batch, if `batch_first` is missing, or the heads), or a mask "
-                     "that hides everything else")
+                     "attention over the wrong axis (the heads, or the batch, if `batch_first` is missing or the model "
+                     "expects ids (T, B)), or a mask that hides everything else")
     if s.kind == "encoder":
         return sound("reach", "tokens change each other's outputs (an encoder may look ahead)")
     if not ahead.any():
@@ -262,8 +276,8 @@ def _neighbors(s: Subject) -> Finding:
     if d > 1e-3:
         return fault("neighbors", f"sentences of a batch affect each other: the outputs of one change by {d:.2g} "
                      "standard deviations beside others", "`batch_first=True` (PyTorch's layers want the length first "
-                     "without it), positions picked by the batch (`pe[: x.size(0)]`), a `view` that mixes batch and "
-                     "length, or statistics over the batch")
+                     "without it; a model that expects ids (T, B) needs a wrapper), positions picked by the batch "
+                     "(`pe[: x.size(0)]`), a `view` that mixes batch and length, or statistics over the batch")
     return sound("neighbors", "a sentence gets the same outputs alone and in a batch")
 
 # %% ../../nbs/tools/probes.ipynb #pr000013
@@ -277,6 +291,7 @@ def _level(scores: Tensor) -> bool:
 
 def _positions(s: Subject) -> Finding:
     inputs, look = s.inputs(1, 9), "positions that are never added, or that are zeros"
+    nope = "; if the decoder has none on purpose (NoPE), this is no fault"
     encoder, decoder = (f" in the {side}" * (s.kind == "encoder-decoder") for side in ("encoder", "decoder"))
     a = s(*inputs)
     if not a.isfinite().all():
@@ -297,7 +312,7 @@ def _positions(s: Subject) -> Finding:
                 return untold("positions", "equal tokens give equal outputs, and no attention scores were seen")
             if all(map(_level, scores)):
                 return fault("positions", f"positions are missing{decoder}: in a sequence of equal tokens all "
-                             "outputs and all attention scores are equal", look)
+                             "outputs and all attention scores are equal", look + nope)
     return sound("positions", "the outputs depend on the order of the tokens")
 
 # %% ../../nbs/tools/probes.ipynb #pr000014

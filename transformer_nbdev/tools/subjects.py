@@ -68,6 +68,15 @@ def _arguments(model: Any) -> int:
     return sum(p.kind in kinds and p.default is p.empty for p in inspect.signature(call).parameters.values())
 
 
+def _special(name: str, given: Any, known: list[Any], size: int) -> int | None:
+    "The id that was given, or else the first known one; one that was given must be in the vocabulary."
+    if given is not None and type(given) is not int:
+        raise ValueError(f"{name} is {given!r}: it must be an int")
+    if given is not None and not 0 <= given < size:
+        raise ValueError(f"{name} {given} is outside the vocabulary of {size}")
+    return next((x for x in (given, *known) if isinstance(x, int) and 0 <= x < size), None)
+
+
 @contextmanager
 def _no_shortcuts() -> Iterator[None]:
     "Inside `with`, PyTorch's layers do not cut padding away, which would change shapes and refuse some masks."
@@ -83,6 +92,8 @@ class Subject:
     "A model made ready for the probes: called with ids alone, whatever it is."
 
     def __init__(self, model: Any, kind: str | None, vocab_size: int | None, pad_id: int | None, eos_id: int | None):
+        if isinstance(model, type):
+            raise ValueError(f"the model is the class {model.__name__}: call it, and give the model that it returns")
         self.model = model
         self.module: Any = model if isinstance(model, nn.Module) else None
         self.hugging = any("transformers." in c.__module__ for c in type(model).__mro__)
@@ -95,13 +106,13 @@ class Subject:
                             for table in tables]
         if 0 in sizes:
             raise ValueError("the size of the vocabulary is unknown: give vocab_size")
-        named = [pad_id, *(getattr(config, name, None) for name in ("pad_id", "pad_token_id"))]
+        named = [getattr(config, name, None) for name in ("pad_id", "pad_token_id")]
         named += [getattr(owner, name, None) for owner, name in ((model, "pad_id"), (tables[-1], "padding_idx"))]
-        self.pad_id = next((x for x in named if isinstance(x, int)), None)
+        self.pad_id = _special("pad_id", pad_id, named, min(sizes))
         if self.pad_id is None and self.hugging:
             self.pad_id = 0  # the attention mask says what is padding, not the id
-        named = [eos_id, *(getattr(config, name, None) for name in ("eos_id", "eos_token_id"))]
-        self.eos_id = next((x for x in named if isinstance(x, int)), None)
+        named = [getattr(config, name, None) for name in ("eos_id", "eos_token_id")]
+        self.eos_id = _special("eos_id", eos_id, named, sizes[-1])
         self.words = [self._words(size) for size in sizes]
         self._try()
         shape = self(*self.inputs(1, 5)).shape
@@ -161,6 +172,8 @@ class Subject:
             text = f"{type(self.model).__name__} takes vectors, not ids: give a module with an embedding before it"
         elif late:
             text += f"; {late[0]} has batch_first=False, so it takes (length, batch, d): say batch_first=True"
+        elif len(ids) > 1 and isinstance(error, RuntimeError):
+            text += "; ids are given batch first, (B, T): wrap a model that expects (T, B)"
         elif isinstance(error, IndexError):
             text += "; the vocabulary may be smaller (give vocab_size), or the model allows fewer than 27 positions"
         return ValueError(text)
@@ -233,8 +246,10 @@ class Subject:
         out, (rows, length) = first_tensor(self.raw(*ids, model=model)).float(), ids[-1].shape
         may_pool = self.kind != "encoder-decoder" and out.dim() == 2 and len(out) == rows
         if not may_pool and (out.dim() != 3 or out.shape[:2] != (rows, length)):
+            last = "; if it returns only the last position without targets, as nanoGPT does, wrap it to return all"
             raise ValueError(f"for ids {(rows, length)} the model returned {tuple(out.shape)}: it must return logits "
-                             f"({rows}, {length}, V), batch first" + f", or ({rows}, classes)" * (len(ids) == 1))
+                             f"({rows}, {length}, V), batch first" + f", or ({rows}, classes)" * (len(ids) == 1)
+                             + last * (out.dim() == 3 and out.shape[:2] == (rows, 1)))
         return out
 
     def differ(self, a: Tensor, b: Tensor) -> float:
