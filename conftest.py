@@ -3,9 +3,7 @@ import base64
 import importlib.util
 import io
 import os
-import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +18,6 @@ if importlib.util.find_spec("nbval"):  # `pytest tests` does without
     from nbval.kernel import RunningKernel
 
     RunningKernel.execute_cell_input = _execute
-    if sys.platform == "linux":
-        sys.path.append(str(Path(__file__).parent / ".ci"))
-        import kernels  # noqa: F401
 
 # What exercises are solved is the reader's own: notebooks under test write it elsewhere.
 os.environ["TRANSFORMER_NBDEV_HOME"] = tempfile.mkdtemp(prefix="transformer_nbdev-")
