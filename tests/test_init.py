@@ -44,6 +44,15 @@ def test_a_run_goes_on_with_its_vocabulary_and_shape_and_both_data_are_scored(tm
     assert named.returncode == 0 and "before training, old" in named.stderr
 
 
+def test_a_run_goes_on_in_its_direction(tmp_path, trained):
+    _, old, new = trained
+    assert typed(*train(old, tmp_path / "back", "--steps=2", "--src=de", "--tgt=en")[3:]).returncode == 0
+    for more, wanted in (([], ["de", "en"]), (["--src=en", "--tgt=de"], ["en", "de"])):
+        assert tune(tmp_path / "back", new, tmp_path / wanted[0], "--steps=1", *more).returncode == 0
+        settings = json.loads((tmp_path / wanted[0] / "settings.json").read_text())
+        assert [settings["src"], settings["tgt"]] == wanted
+
+
 def test_a_run_that_only_does_harm_keeps_the_model_it_began_with_and_stops_early(tmp_path, trained):
     run, old, new = trained
     done = tune(run, new, tmp_path / "run", "--steps=60", "--lr=3", "--warmup=0", "--validate-every=2", "--patience=2")

@@ -143,9 +143,9 @@ def with_start(command: Callable) -> Callable:
     "Add the options of a run that goes on from a trained model."
     old = click.option("--old-data", callback=absolute_folder, help="With --init: the data that the model was trained "
                        "on, whose validation split shows what is forgotten.  [default: the data that its run names]")
-    init = click.option("--init", callback=absolute_folder, help="Go on from this trained model, with its vocabulary "
-                        "and shape: a folder, Marian's too, or organisation/model on the hub. The default rate is for "
-                        "a width of 128 and falls with the width: twice as wide, half the rate.")
+    init = click.option("--init", callback=absolute_folder, help="Go on from this trained model, with its vocabulary, "
+                        "shape and languages: a folder, Marian's too, or organisation/model on the hub. The default "
+                        "rate is for a width of 128 and falls with the width: twice as wide, half the rate.")
     return init(old(command))
 
 
@@ -199,12 +199,7 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
     other = read_settings(options["config"]) if options.get("config") else {}
     if options.get("config") and not other:
         raise ValueError(f"{options['config']} holds no settings: name the settings.json of a run, or its folder")
-    names = "data weights stream src tgt train_split valid_split numbers_below tune".split()
-    places = {k: other[k] if k in other and k not in typed else options.get(k) for k in names}
-    sources = places["data"] if isinstance(places["data"], list) else [places["data"] or "number-words"]
-    if out.resolve() in [Path(one).resolve() for one in sources]:
-        raise ValueError(f"{out} holds the training data: choose another folder for --out")
-    init = options.get("init")
+    init, places = options.get("init"), _places(options, typed, other)
     best = recipe("init" if init else "numbers" if places["data"] is None else "text")
     training = _with_given(other.get("training", {**best["ends"], **best["training"]}), options)
     ramp = other.get("dropout_per_epoch", best["dropout_per_epoch"])
@@ -225,6 +220,18 @@ def new_settings(options: dict, typed: Set[str] = frozenset()) -> dict:
         if options.get("lr") is None and "training" not in other:  # the recipe's rate is for a width of 128
             found["training"]["lr"] *= 128 / found["model"]["d_model"]
     return found
+
+
+def _places(options: dict, typed: Set[str], other: dict) -> dict:
+    "Return which data to read: as typed, else as in `other` settings, else in the direction of the model in `init`."
+    names = "data weights stream src tgt train_split valid_split numbers_below tune".split()
+    begun = read_settings(options["init"]) if options.get("init") else {}
+    known = {name: begun[name] for name in ("src", "tgt") if name in begun} | other
+    places = {name: known[name] if name in known and name not in typed else options.get(name) for name in names}
+    sources = places["data"] if isinstance(places["data"], list) else [places["data"] or "number-words"]
+    if Path(options["out"]).resolve() in [Path(one).resolve() for one in sources]:
+        raise ValueError(f"{options['out']} holds the training data: choose another folder for --out")
+    return places
 
 
 def _with_given(training: dict, options: dict) -> dict:
