@@ -253,7 +253,7 @@ def finish_run(trainer: Any) -> None:
         trainer.validate()
     if trainer.step < trainer.config.warmup:
         trainer.say(f"only {trainer.step:,} updates, and the learning rate rises for {trainer.config.warmup:,}: train "
-                    "longer, or take a smaller --preset or --batch-tokens")
+                    "longer, or take a smaller model or smaller batches")
     found = everywhere(_keep_model(trainer) if trainer.rank == 0 else None)[0]
     if found:
         trainer.log(**found)
