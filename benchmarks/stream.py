@@ -1,4 +1,4 @@
-"""Any corpus: memory and time to the first update for many generated pairs, beside few.
+"""Large and mixed corpora: memory and time to the first update for many generated pairs, beside few.
 
     python benchmarks/stream.py --pairs 100000 5000000
 
