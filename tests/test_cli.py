@@ -118,6 +118,13 @@ def test_bytes_that_are_not_text_are_refused_by_line(command, saved):
     assert_refused(command("translate", "--model", saved, *base, stdin=b"one\ntwo \xff\n"), "standard input:2", "UTF-8")
 
 
+def test_what_was_answered_stays_when_a_later_line_is_not_text(command, saved):
+    search = ["translate", "--model", saved, *base]
+    done = command(*search, stdin=b"one\n" + b" " * 2**20 + b"\xff\n")  # read in two blocks
+    assert_refused(done, "standard input:2", "UTF-8")
+    assert done.stdout == command(*search, stdin="one\n").stdout and done.stdout.count("\n") == 1
+
+
 def test_a_run_cannot_become_another_one(command, corpus, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     again = ["train", *train_options, "--data", corpus, "--out", "run"]

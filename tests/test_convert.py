@@ -1,10 +1,12 @@
 "Weights elsewhere: parity of parts with PyTorch, folders of other programs, and their refusals."
 import stat
 import sys
+from dataclasses import replace as changed
 
 import pytest
 import torch
-from helpers import sentences, sizes
+from allpairspy import AllPairs
+from helpers import same, sentences, sizes, tiny_model
 from torch import nn
 
 from transformer_nbdev.convert.ctranslate2 import CTranslate2Translator, to_ctranslate2
@@ -13,6 +15,7 @@ from transformer_nbdev.convert.torch_nn import from_torch, to_torch, torch_name
 from transformer_nbdev.data import Tokenizer
 from transformer_nbdev.decoder import Decoder, DecoderLayer
 from transformer_nbdev.encoder import Encoder, EncoderLayer
+from transformer_nbdev.multi_head import MultiHeadAttention
 from transformer_nbdev.speed.parts import replace, training_parts
 from transformer_nbdev.transformer import Transformer, TransformerConfig
 from transformer_nbdev.translator import Translator
@@ -20,6 +23,14 @@ from transformer_nbdev.translator import Translator
 reason = "needs the extra: pip install transformers sentencepiece ctranslate2"
 transformers = pytest.importorskip("transformers", reason=reason)
 pytest.importorskip("ctranslate2", reason=reason)
+both = (False, True)
+switches = {"bias": both, "tie_embeddings": both, "scale_embeddings": both}
+
+
+def pairwise(**factors):
+    "A test for each of a few settings, in which every pair of values occurs."
+    rows = [dict(zip(factors, values)) for values in AllPairs([*factors.values()])]
+    return pytest.mark.parametrize("options", rows, ids=str)
 
 
 def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
@@ -37,14 +48,22 @@ def translator(**options) -> Translator:
     return Translator(shaken(Transformer(config)), tokenizer)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_marian_folder_gives_the_logits_of_transformers(tmp_path, tied, file):
-    sides = {"layers": 2, "attention_heads": 4, "ffn_dim": 128}
+def logits_of(marian: nn.Module, src: torch.Tensor, tgt: torch.Tensor) -> torch.Tensor:
+    "What the library's model computes, without gradients."
+    with torch.no_grad():
+        mask = (src != marian.config.pad_token_id).long()
+        return marian(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
+
+
+@pairwise(
+    activation_function=("swish", "gelu", "relu"), scale_embedding=both, share_encoder_decoder_embeddings=both,
+    tie_word_embeddings=both, file=("model.safetensors", "pytorch_model.bin"),
+)
+def test_a_marian_folder_gives_the_logits_of_transformers(tmp_path, options):
+    file, sides = (options := {**options}).pop("file"), {"layers": 2, "attention_heads": 4, "ffn_dim": 32}
     config = transformers.MarianConfig(
-        vocab_size=60, decoder_vocab_size=60, d_model=64, pad_token_id=59, decoder_start_token_id=59, eos_token_id=0,
-        activation_function="swish", scale_embedding=True, max_position_embeddings=64,
-        share_encoder_decoder_embeddings=tied, tie_word_embeddings=tied,
+        vocab_size=60, decoder_vocab_size=60, d_model=16, pad_token_id=59, decoder_start_token_id=59, eos_token_id=0,
+        max_position_embeddings=64, **options,
         **{f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sides.items()},
     )
     theirs = transformers.MarianMTModel(config).eval()
@@ -59,10 +78,32 @@ def test_a_marian_folder_gives_the_logits_of_transformers(tmp_path, tied, file):
     src[1, 12:], tgt[:, 0] = 59, 59
     ours = from_marian(tmp_path)
     for dtype, bar in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
-        with torch.no_grad():
-            mask = (src != 59).long()
-            logits = theirs.to(dtype)(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
-            assert (ours.to(dtype)(src, tgt) - logits).norm() < bar * logits.norm()
+        logits = logits_of(theirs.to(dtype), src, tgt)
+        assert (ours.to(dtype)(src, tgt) - logits).norm() < bar * logits.norm()
+
+
+@pairwise(activation=("relu", "gelu", "silu"), output_bias=both, **switches)
+def test_transformers_computes_our_logits_from_a_marian_folder(tmp_path, options):
+    ours = shaken(tiny_model(n_decoder_layers=2, **options))
+    to_marian(ours, tmp_path / "marian")
+    src, tgt = torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5))
+    src[1, 4:] = 0
+    logits = logits_of(transformers.MarianMTModel.from_pretrained(tmp_path / "marian").eval(), src, tgt)
+    assert (ours(src, tgt) - logits).norm() < 1e-5 * logits.norm()
+    again = from_marian(tmp_path / "marian")
+    assert again.config == changed(ours.config, bias=True, output_bias=True)
+    assert all(torch.equal(p, again.state_dict()[name]) for name, p in ours.named_parameters())
+
+
+def gap(ours: nn.Module, theirs: nn.Module, out: tuple, inputs: tuple | list = ((), ())) -> float:
+    "The largest relative difference between two outputs, or between gradients of a random sum of each."
+    weights = torch.randn_like(out[0])
+    for y in out:
+        (y * weights).sum().backward()
+    named = dict(theirs.named_parameters())
+    pairs = [out, *((a.grad, b.grad) for a, b in zip(*inputs))]
+    pairs += [(p.grad, named[torch_name(name)].grad) for name, p in ours.named_parameters()]
+    return float(torch.stack([(a - b).norm() / b.norm() for a, b in pairs]).max().detach())
 
 
 @pytest.mark.parametrize("activation, bias", [("relu", True), ("gelu", False), ("silu", True)])
@@ -81,13 +122,23 @@ def test_parts_agree_with_torch_to_the_gradients(norm_first, activation, bias):
             out = ours(*inputs[0], ~padding[:, None, None]), theirs(*inputs[1], src_key_padding_mask=padding)
         else:
             out = ours(*inputs[0], ~padding[:, None, None]), theirs(*inputs[1], **masks)
-        weights = torch.randn_like(out[0])
-        for y in out:
-            (y * weights).sum().backward()
-        named = dict(theirs.named_parameters())
-        pairs = [out, *((a.grad, b.grad) for a, b in zip(*inputs))]
-        pairs += [(p.grad, named[torch_name(name)].grad) for name, p in ours.named_parameters()]
-        assert max((a - b).norm() / b.norm() for a, b in pairs) < 1e-10
+        assert gap(ours, theirs, out, inputs) < 1e-10
+
+
+@pairwise(activation=("relu", "gelu", "silu"), norm_first=both, final_norm=both, output_bias=both, **switches)
+def test_a_whole_model_agrees_with_torch_to_the_gradients(options):
+    ours = shaken(tiny_model(n_decoder_layers=2, **options)).double()
+    theirs, src, tgt = to_torch(ours), torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5))
+    src[1, 4:] = 0
+    assert gap(ours, theirs, (ours(src, tgt), theirs(src, tgt))) < 1e-9
+
+
+@pytest.mark.parametrize("bias", both)
+def test_an_attention_goes_there_and_back(bias):
+    ours, x = shaken(MultiHeadAttention(16, 4, bias)).double(), torch.randn(2, 5, 16).double()
+    theirs = to_torch(ours)
+    assert same(from_torch(theirs).state_dict(), ours.state_dict())
+    torch.testing.assert_close(theirs(x, x, x)[0], ours(x), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"bias": False}, {"activation": "gelu"}], ids=str)
@@ -124,6 +175,19 @@ def test_an_accelerated_model_goes_everywhere(tmp_path):
     again = from_marian(tmp_path / "marian").state_dict()
     assert all(torch.equal(p, again[name]) for name, p in before.items())
     to_ctranslate2(model, tmp_path / "engine", ours.tokenizer)
+
+
+@pairwise(activation=("relu", "gelu", "silu"), norm_first=both, **switches)
+def test_ctranslate2_finds_our_words_and_scores(options):
+    ours, texts = translator(output_bias=True, **options), ["one", "four", "two three one", "three four four two"]
+    for p in ours.model.parameters():
+        p.data *= 3  # more certain of its words
+    ours.model.output.bias.data[:3] = torch.tensor([-40.0, -40.0, 6.0])  # some end early
+    engine = CTranslate2Translator.converted(ours)
+    for search in ({}, {"beam_size": 5}):
+        search |= {"max_new_tokens": 12, "return_scores": True}
+        wanted, found = (each.translate(texts, **search) for each in (ours, engine))
+        assert found[0] == wanted[0] and found[1] == pytest.approx(wanted[1], abs=5e-4)
 
 
 def test_every_kind_of_folder_by_the_command_line(command, tmp_path):

@@ -9,6 +9,7 @@ from helpers import tiny_model, typed
 from transformer_nbdev import Translator
 from transformer_nbdev.convert.onnx import GraphModel, export_model, export_programs, load_graphs
 from transformer_nbdev.data import Tokenizer
+from transformer_nbdev.tools.corpora import LengthWarning
 
 pytest.importorskip("onnxruntime")
 kinds = {
@@ -65,6 +66,14 @@ def test_a_folder_translates(folders, to):
     wanted = Translator.from_pretrained(folders / "native").translate(texts, beam_size=2, return_scores=True)
     found = Translator.from_onnx(folders / to).translate(texts, beam_size=2, return_scores=True)
     assert wanted[0] == found[0] and wanted[0][0] and found[1] == pytest.approx(wanted[1], abs=1e-4)
+
+
+def test_a_text_that_is_too_long_is_cut_and_named(folders):
+    texts, found = ["two nine", "seven one " * 40], []
+    for translator in (Translator.from_pretrained(folders / "native"), Translator.from_onnx(folders / "onnx")):
+        with pytest.warns(LengthWarning, match="text 2 has .* tokens, the model reads 64"):
+            found.append(translator.translate(texts, max_new_tokens=9))
+    assert found[0] == found[1] and found[1][1]
 
 
 @pytest.mark.parametrize("to", ["pt2", "onnx"])

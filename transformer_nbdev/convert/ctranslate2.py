@@ -166,16 +166,17 @@ class CTranslate2Translator:
         longest = max((len(ids) for ids in encoded), default=0)
         results, scores = [""] * len(encoded), [0.0] * len(encoded)
         rows = [i for i, ids in enumerate(encoded) if ids]
+        limit = min(self.max_len, max_new_tokens or 2 * longest + 32)
         found = self.engine.translate_batch(
             [[backend.id_to_token(i) for i in encoded[row][:-1]] for row in rows],
             max_batch_size=max_tokens, batch_type="tokens", return_scores=True, beam_size=beam_size,
             num_hypotheses=beam_size, length_penalty=0, min_decoding_length=0,
-            max_decoding_length=min(self.max_len, max_new_tokens or 2 * longest + 32),
+            max_decoding_length=limit,
         )
         vocabulary = backend.get_vocab()
         alpha = 0.0 if beam_size == 1 else self.length_penalty if length_penalty is None else length_penalty
         for row, result in zip(rows, found):
-            lengths = [len(pieces) + 1 for pieces in result.hypotheses]  # with the end token
+            lengths = [min(len(pieces) + 1, limit) for pieces in result.hypotheses]  # with the end token, if it came
             scored = [score / ((5 + n) / 6) ** alpha for score, n in zip(result.scores, lengths)]
             best = max(range(len(scored)), key=scored.__getitem__)
             ids = [vocabulary[piece] for piece in result.hypotheses[best]]
