@@ -3,10 +3,12 @@ import io
 import sys
 import threading
 
+import numpy as np
 import pytest
 import torch
 from helpers import sentences, sizes
 
+from transformer_nbdev.data import Sequences
 from transformer_nbdev.optimisation import linear_schedule
 from transformer_nbdev.output_loss import OutputProjection
 from transformer_nbdev.tools import devices
@@ -89,3 +91,10 @@ def test_bfloat16_is_chosen_where_the_chip_is_faster_at_it(monkeypatch, told, us
     monkeypatch.setattr(devices, "_processor", lambda: told)
     monkeypatch.setattr(devices, "onednn_takes", lambda dtype: usable)
     assert devices.bf16_pays(torch.device("cpu")) is pays
+
+
+def test_rows_in_any_order_are_padded_as_pytorch_does():
+    lists = [[5], [6, 7, 8], [9, 10]]
+    rows, padded = [2, 0, 1], torch.nn.utils.rnn.pad_sequence
+    wanted = padded([torch.tensor(lists[i]) for i in rows], batch_first=True, padding_value=4)
+    assert Sequences(lists).padded(np.array(rows), pad_id=4).equal(wanted)
