@@ -6,6 +6,7 @@ import torch
 from helpers import metrics, same_run, train, train_options, typed, write_pairs
 
 from transformer_nbdev.data import encode_targets
+from transformer_nbdev.glass import look_inside
 from transformer_nbdev.translator import Translator, load_tokenizer
 
 going_on = ["--batch-tokens=200", "--precision=fp32", "--device=cpu", "--plain", "--log-every=1", "--no-tune"]
@@ -208,3 +209,11 @@ def test_targets_of_marian_are_split_by_the_model_of_their_side(tmp_path, traine
     tokenizer = load_tokenizer(tmp_path / "opus")
     assert encode_targets(tokenizer, ["vier"]) == [tokenizer.backend(text_target="vier")["input_ids"][:-1]]
     assert encode_targets(tokenizer, ["vier"]) != tokenizer.encode_batch(["vier"])
+
+
+def test_the_glass_shows_a_model_of_marian(tmp_path, trained):
+    opus(tmp_path / "opus", trained[2], torch.float32)
+    translator = Translator.from_marian(tmp_path / "opus")
+    look = look_inside(translator, "two one", beam_size=2)
+    assert look["text"] == translator.translate(["two one"], beam_size=2)[0]
+    assert "".join(word["text"] for word in look["source"]) == "twoone"

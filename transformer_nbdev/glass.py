@@ -111,7 +111,7 @@ def look_inside(translator: Translator, text: str, beam_size: int = 4, silent: I
         for row, word in zip(rows[1:], source):
             row[word["pieces"]] = tokenizer.pad_id
         covers = [tokenizer.decode(row) for row in model.generate(rows[1:], **search)]
-        begun = torch.cat([out.new_tensor([tokenizer.bos_id]), out[:-1]])[None]
+        begun = torch.cat([out.new_tensor([model.config.bos_id]), out[:-1]])[None]
         p = _probabilities(model(rows, begun.expand(len(rows), -1)), out, target)
         maps = attention_maps(model, alone, begun)
         found = translator.n_best([text], n_best=beam_size, beam_size=beam_size)[0]
