@@ -46,7 +46,9 @@ async function look(name) {
     unnamed: [...document.querySelectorAll("article img")].filter((x) => !x.alt || /^_images|[.]png$/.test(x.alt)).length,
     ids: [...document.querySelectorAll("[id], a[name]")].map((x) => x.id || x.name),
     links: [...document.querySelectorAll("a[href]")].map((x) => x.href),
+    bare: /download\W{1,3}download/.test(document.querySelector("article")?.textContent),
   }));
+  must(!seen.bare, `${name}: a link to download the notebook is shown as markup`);
   must(!seen.raw, `${name}: ${seen.raw} formulas not rendered`);
   must(!seen.unnamed || !pictured, `${name}: ${seen.unnamed} figures without a text of their own`);
   await move(page, name);
@@ -121,7 +123,7 @@ for (const state of states) {
   must(Math.abs(top) < 400 && !complaints.length, `${state}: ${see} is at ${top}; ${complaints}`);
   await page.close();
 }
-must(states.size >= 4, `${states.size} states of the glass translator are linked`);
+must(states.size >= 3, `${states.size} states of the glass translator are linked`);
 
 const { page } = await open(browser, server.address);
 await page.goto(`${server.address}/index.html`);

@@ -81,8 +81,9 @@ def as_page(name: str, names: list[str]) -> dict:
             if name == "index":
                 text = text.replace("# transformer_nbdev\n", "# Transformer, from nothing\n", 1)
                 text = text.replace("\n![", f"\n{live}\n\n![", 1)  # above the first picture
-            if text.startswith("# ") and not cells and "[Binder]" in text:
-                text += f" Or {{download}}`download the notebook </notebooks/{name}.ipynb>`."
+            if text.startswith("# ") and not cells:
+                more = f" Or {{download}}`download the notebook </notebooks/{name}.ipynb>`."
+                text = re.sub(r"(?<=\[Binder\]\()([^)]*\)\.)", lambda found: found[1] + more, text, count=1)
         else:
             if "#| hide" in text or "google.colab" in text or "remove-cell" in cell["metadata"].get("tags", []):
                 continue

@@ -70,6 +70,13 @@ def typed(*arguments, stdin: str | bytes = b"") -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(arguments, end.value.code or 0, out, err)
 
 
+def only_translates(folder: Path) -> None:
+    "A folder that was converted in order to translate says so to the commands that need the model itself."
+    for words, told in (("score --model", f"{folder} only translates"), ("glass", "an exported model cannot be")):
+        done = typed(*words.split(), folder, "--device=cpu", stdin="one\teins\n")
+        assert done.returncode == 1 and done.stderr.startswith(f"error: {told}"), done.stderr
+
+
 def begin(folder: Path, *commands) -> list[subprocess.Popen]:
     "Start one process a rank, each with its own command."
     with socket.socket() as free:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 import torch
-from helpers import tiny_model, typed
+from helpers import only_translates, tiny_model, typed
 
 from transformer_nbdev import Translator
 from transformer_nbdev.convert.onnx import GraphModel, export_model, export_programs, load_graphs
@@ -66,6 +66,13 @@ def test_a_folder_translates(folders, to):
     wanted = Translator.from_pretrained(folders / "native").translate(texts, beam_size=2, return_scores=True)
     found = Translator.from_onnx(folders / to).translate(texts, beam_size=2, return_scores=True)
     assert wanted[0] == found[0] and wanted[0][0] and found[1] == pytest.approx(wanted[1], abs=1e-4)
+
+
+def test_the_command_line_translates_with_a_folder(folders):
+    search = ["--beam-size=2", "--length-penalty=0.6", "--max-new-tokens=6", "--engine=plain", "--device=cpu"]
+    found = [typed("translate", "--model", folders / name, *search, stdin="one\ntwo\n") for name in ("native", "onnx")]
+    assert found[0].stdout == found[1].stdout and found[1].stdout.count("\n") == 2
+    only_translates(folders / "onnx")
 
 
 def test_a_text_that_is_too_long_is_cut_and_named(folders):

@@ -39,8 +39,9 @@ def _count_pairs(split: dict[str, list[str]], counts: Counter) -> Counter:
 def learn_merges(words: Iterable[str], n_merges: int) -> list[tuple[str, str]]:
     """Learn byte-pair encoding (Sennrich et al. 2016): join the most frequent pair, `n_merges` times.
 
-    A tie goes to the pair made of older symbols; characters are the oldest, in the order of their code
-    points. The list is shorter than `n_merges` if every word becomes a single symbol before that.
+    A tie goes to the pair whose first symbol is older; if the first symbols are equal, the second decides.
+    Characters are the oldest, in the order of their code points. The list is shorter than `n_merges` if
+    every word becomes a single symbol before that.
     """
     counts = Counter(words)
     split = {word: list(word) for word in counts}
