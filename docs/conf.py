@@ -72,7 +72,7 @@ def fold(app, doctree, name):
         first = next(section.findall(nodes.paragraph), None)
         parts = [(isinstance(part, nodes.math), escape(part.astext())) for part in first.children] if first else []
         text = "".join(f'<span class="math">{part}</span>' if math else part for math, part in parts)
-        promise = re.split(r"(?<=[.?!:])\s", " ".join(text.split()))[0]
+        promise = re.split(r"(?<=[.?!:])(?<!\bal\.)\s", " ".join(text.split()))[0]
         summary = f"<summary>Optional<i>: {promise}</i></summary>"
         section.insert(1, nodes.raw("", f'<details class="deeper">{summary}', format="html"))
         section.append(nodes.raw("", "</details>", format="html"))
