@@ -21,11 +21,11 @@ python = sys.executable
 workers = min(4, os.cpu_count() or 1)  # each needs a gigabyte of memory, and one thread
 # These start first, so that all processes end at about the same time.
 longest = [
-    "11_training", "18_reward", "13_translation", "fine_tuning", "16_gpt", "bench", "06_decoder", "19_scale",
-    "test_resume", "12_inference", "command_line", "14_classification", "test_kills", "17_bert", "test_init",
-    "torch_nn", "test_processes", "ctranslate2", "test_training", "05_encoder", "09_transformer", "streaming", "marian",
-    "onnx", "08_optimisation", "15_modern", "02_positional_encoding", "translator", "test_cli", "glass",
-    "07_output_loss",
+    "11_training", "18_reward", "16_gpt", "13_translation", "12_inference", "14_classification", "19_scale",
+    "06_decoder", "17_bert", "05_encoder", "fine_tuning", "bench", "test_training", "test_processes", "test_kills",
+    "15_modern", "08_optimisation", "command_line", "02_positional_encoding", "01_embedding", "09_transformer", "muon",
+    "test_init", "10_data", "00_foundations", "04_multi_head", "03_attention", "test_crossings", "test_cli", "onnx",
+    "translator", "test_onnx", "test_structure", "test_regressions",
 ]
 # What CI runs a second time as on a laptop: everything that compares numbers from kernels chosen by instruction set.
 # Tests that refuse bad input, survive kills or read files give the same answer on every processor, so they run once.
