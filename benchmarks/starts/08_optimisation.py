@@ -23,6 +23,8 @@ def run(notebook: dict, seed: int) -> dict:
     for name, way in notebook["controls"].items():
         kept[name] = train(**way, seed=seed)
         found[f"control: {name}"] = kept[name].final
+    both = notebook["ways"]["Adam, pre-norm"] | dict(lr=0.12, warmup=35)
+    found["pre-norm at 0.12, warm-up"] = train(**both, seed=seed).final
     for name, update in (("Adam", 0), ("Adam, 20 updates at a 35th", 20), ("Adam, warm-up", 34)):
         found[f"first full step: {name}"] = [kept[name].steps[update], kept[name].losses[update]]
     exact = ("varies", "divided", "adds")
