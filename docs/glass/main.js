@@ -84,10 +84,15 @@ bar.hidden = false;
 try {
   const model = await Model.load((share) => { bar.value = share; });
   window.glass = model;  // for the tests, and for the curious
-  const typed = document.getElementById("q")?.value.trim();
-  if (typed && !location.hash) fresh.q = typed;
+  const q = document.getElementById("q")?.value.trim() || fresh.q, to = app.querySelectorAll("[name=to]")[1]?.checked ? "ko" : fresh.to;
+  if (!location.hash && (q !== fresh.q || to !== fresh.to)) history.replaceState(null, "", `#${new URLSearchParams({ q, to })}`);
   const alive = document.createElement("div");  // takes the place of the first picture when it has one of its own
-  render(html`<${App} model=${model} onReady=${() => alive.isConnected || app.replaceChildren(alive)} />`, alive);
+  const show = () => {
+    const held = document.activeElement?.id;
+    app.replaceChildren(alive);
+    if (held) document.getElementById(held)?.focus();
+  };
+  render(html`<${App} model=${model} onReady=${() => alive.isConnected || show()} />`, alive);
   status.textContent = "";
 } catch (problem) {
   status.textContent = `The translator could not be loaded (${problem.message}). Check the connection and load the page again.`;
