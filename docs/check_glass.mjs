@@ -118,6 +118,22 @@ const other = await beginning(), piece = await page.locator(".tree .seen text:fi
 must(winner.includes("the winner") && other.includes("dropped here"), `the tree says ${winner} and ${other}`);
 must((await page.textContent(".beginning b")).endsWith(piece.replace("␣", " ")), `${other} does not end with ${piece}`);
 
+// Somebody who is faster than the model, and has chosen dark on the site: nothing is lost.
+const { page: early } = await open(browser, server.address);
+await early.addInitScript(() => localStorage.setItem("theme", "dark"));
+let release;
+const held = new Promise((done) => (release = done));
+await early.route("**/weights.bin.gz", (route) => held.then(() => route.continue()));
+await early.goto(`${server.address}/glass/index.html`);
+await early.fill("#q", "777");
+await early.press("#q", "Enter");
+release();
+await early.waitForFunction(() => window.glass && document.querySelector("footer"));
+const kept777 = await early.evaluate(() => [document.getElementById("q").value, document.activeElement.id, getComputedStyle(document.body).color, location.hash]);
+must(kept777[0] === "777" && kept777[3].includes("q=777"), `typed before the model came: ${kept777}`);
+must(kept777[1] === "q", "the focus is lost when the model comes");
+must(kept777[2] === "rgb(232, 230, 225)", `dark was chosen, the ink is ${kept777[2]}`);
+
 const bytes = (folder) => readdirSync(folder).reduce((sum, name) => {
   const path = join(folder, name);
   return sum + (statSync(path).isDirectory() ? bytes(path) : name.endsWith(".gz") ? statSync(path).size : gzipSync(readFileSync(path)).length);

@@ -102,6 +102,11 @@ def as_page(name: str, names: list[str]) -> dict:
     return {**notebook, "cells": cells}
 
 
+def read_out(text: str) -> str:
+    "Text with formulas, as a screen reader should meet it."
+    return " ".join(formula.sub(" ", text).split())
+
+
 def pictures_of(name: str) -> dict:
     "What `make_pictures.py` has kept of a notebook, by the id of the cell."
     path = docs / "pictures" / name / "about.json"
@@ -131,8 +136,8 @@ def as_outputs(cell: dict, name: str, kept: dict) -> list[dict]:
                 outputs.append(raw(f'<p class="live">This one needs Python: {colab}try it in Colab</a>.</p>'))
         elif "image/png" in data and (figure := next(figures, None)):
             width, height = (side // 2 for side in figure["size"])
-            outputs.append(raw(f'<img src="{place}/{figure["file"]}" alt="{escape(figure["alt"])}" width="{width}" '
-                               f'height="{height}" loading="lazy">'))
+            outputs.append(raw(f'<img src="{place}/{figure["file"]}" alt="{escape(read_out(figure["alt"]))}" '
+                               f'width="{width}" height="{height}" loading="lazy">'))
         elif "returns nothing yet" in "".join(output.get("text", "")):
             link = f"{colab}solve it in Colab</a>, or in your own JupyterLab"
             outputs.append(raw(f'<p class="live">Your turn: {link}.</p>'))
@@ -248,7 +253,7 @@ def sections() -> list[dict]:
             weight = 0.3 if exercise else 0.5 if "deeper" in title or name.startswith("reference/") else 1
             found.append({
                 "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": weight,
-                "text": " ".join(formula.sub(" ", " ".join(part.get_text(" ") for part in own)).split()),
+                "text": read_out(" ".join(part.get_text(" ") for part in own)),
             })
     return found
 

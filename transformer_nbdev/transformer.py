@@ -190,7 +190,11 @@ class Transformer(nn.Module):
         return self.output(self.decoder.step(x, state))[:, 0]
 
     def generate(self, src: Tensor, *args: Any, **options: Any) -> Any:
-        "Translate source ids `(B, S)`: see `search.generate`, which does the work and lists the options."
+        """Translate source ids `(B, S)` with `transformer_nbdev.search.generate`, which describes the options.
+
+        They are `max_new_tokens`, `min_new_tokens`, `beam_size`, `length_penalty`, `do_sample`, `temperature`, `top_k`,
+        `top_p`, `generator` and `return_scores`.
+        """
         from transformer_nbdev.search import generate
 
         return generate(self, src, *args, **options)

@@ -71,8 +71,17 @@ addEventListener("DOMContentLoaded", () => {
   addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(event.target.tagName)) return;
     event.preventDefault();
+    document.getElementById("__navigation").checked = true;  // in a narrow window the field is in a drawer
     field.focus();
   });
+  for (const label of document.querySelectorAll("label.nav-overlay-icon, label.toc-overlay-icon")) {  // by keyboard, too
+    Object.assign(label, { tabIndex: 0, role: "button", ariaLabel: document.getElementById(label.htmlFor).ariaLabel });
+    label.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      label.click();
+    });
+  }
   hits.addEventListener("click", () => {
     for (const drawer of document.querySelectorAll(".sidebar-toggle")) drawer.checked = false;
   });
