@@ -133,6 +133,12 @@ const kept777 = await early.evaluate(() => [document.getElementById("q").value, 
 must(kept777[0] === "777" && kept777[3].includes("q=777"), `typed before the model came: ${kept777}`);
 must(kept777[1] === "q", "the focus is lost when the model comes");
 must(kept777[2] === "rgb(232, 230, 225)", `dark was chosen, the ink is ${kept777[2]}`);
+const { page: tapped } = await open(browser, server.address);
+await tapped.route("**/weights.bin.gz", (route) => held.then(() => new Promise((done) => setTimeout(done, 300))).then(() => route.continue()));
+await tapped.goto(`${server.address}/glass/index.html`);
+await tapped.locator(".bridge .from button", { hasText: /eight/ }).click();
+await tapped.waitForFunction(() => /^Without .*eight.* it writes/.test(document.querySelector(".covered").textContent), null, { timeout: 8000 })
+  .catch(() => must(false, "a word that was tapped before the model came is not covered"));
 
 const bytes = (folder) => readdirSync(folder).reduce((sum, name) => {
   const path = join(folder, name);

@@ -112,6 +112,15 @@ for (const [name, targets] of links) {
   }
 }
 
+for (const place of ["03_attention.html#exercises", "13_translation.html#farewell"]) {  // far down a page
+  const { page } = await open(browser, server.address);
+  await page.goto(`${server.address}/${place}`);
+  await page.waitForTimeout(1500);
+  const top = await page.evaluate(() => document.getElementById(location.hash.slice(1)).getBoundingClientRect().top);
+  must(Math.abs(top) < 200, `${place} is ${top.toFixed(0)} px away`);
+  await page.close();
+}
+
 const states = new Set([...links.values()].flat().filter((link) => link.startsWith(`${server.address}/glass/index.html#`)));
 for (const state of states) {
   const { page, complaints } = await open(browser, server.address);

@@ -26,10 +26,10 @@ def sinusoidal_encoding(length: int, d_model: int, base: float = 10_000.0) -> Te
 # %% ../nbs/02_positional_encoding.ipynb #080f4834
 def _check_positions(x: Tensor, start: int, max_len: int) -> None:
     "Raise ValueError for positions that the encoding does not have."
-    last = start + x.shape[-2] - 1
-    if last >= max_len:
+    needed = start + x.shape[-2]
+    if needed > max_len:
         raise ValueError(
-            f"the sequence needs position {last}, but with max_len = {max_len} the last one is {max_len - 1}; "
+            f"the sequence needs {needed} positions, but max_len is {max_len}; "
             "shorten the sequence or make the model with a larger max_len"
         )
 

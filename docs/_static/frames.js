@@ -64,3 +64,18 @@ addEventListener("DOMContentLoaded", () => {
   }, { rootMargin: "800px" });
   for (const box of document.querySelectorAll(".frames")) near.observe(box);
 });
+
+/** Sections far away have no height until they are near, so a fragment is scrolled to until it stays where it is. */
+function arrive() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  let before = NaN, left = 40;
+  const again = () => {
+    target.scrollIntoView();
+    const top = target.getBoundingClientRect().top + scrollY;
+    if (top !== before && left--) requestAnimationFrame(again);
+    before = top;
+  };
+  if (target) again();
+}
+addEventListener("load", arrive);
+addEventListener("hashchange", arrive);

@@ -91,6 +91,7 @@ try {
     const held = document.activeElement?.id;
     app.replaceChildren(alive);
     if (held) document.getElementById(held)?.focus();
+    if (!location.hash) app.querySelectorAll("button")[window.early]?.click();
   };
   render(html`<${App} model=${model} onReady=${() => alive.isConnected || show()} />`, alive);
   status.textContent = "";

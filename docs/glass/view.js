@@ -100,7 +100,7 @@ export function Bridge({ model, state, change, look, error }) {
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
       <p class="verdict">${!right
-        ? "This is not a whole number below a million, so the model has to make something up."
+        ? "This is not a whole number below a million as the model learned to read it (one hundred, not hundred), so it has to make something up."
         : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> The right answer is <b lang=${state.to}>${right}</b>.`}
         ${right && look.number >= 100_000 ? " The model has never seen a number this large." : ""}</p>
       <p class="covered" aria-live="polite">${covered
@@ -336,9 +336,9 @@ export function Beam({ model, state, change, look, onDrawn }) {
         everything that can follow it is improbable. Keep two beginnings, and <i>vierhundert</i> survives its first step and wins.</p>
       <p class="sliders">
         <label>Beginnings kept <output>${state.beam}</output>
-          <input type="range" min="1" max="8" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
+          <input type="range" min="1" max="8" aria-label="Beginnings kept" value=${state.beam} onInput=${(event) => change({ beam: Number(event.target.value) })} /></label>
         <label>Step <output>${now}</output> of ${drawn.columns.length - 1}
-          <input type="range" min="0" max=${drawn.columns.length - 1} value=${now} onInput=${(event) => setStep(Number(event.target.value))} /></label>
+          <input type="range" min="0" aria-label="Step" max=${drawn.columns.length - 1} value=${now} onInput=${(event) => setStep(Number(event.target.value))} /></label>
       </p>
       <p class="beginning" aria-live="polite"><b lang=${state.to}>${model.tokenizer.decode(way.map((node) => node.token)) || "(nothing yet)"}</b>
         ${` ${end.total < -7 ? "below 0.1" : percent(Math.exp(end.total))} %, ${way.length} piece${way.length === 1 ? "" : "s"}, ${fate}${end.score === undefined ? "" : `, score ${end.score.toFixed(2)}`}`}</p>
@@ -378,7 +378,7 @@ export function Replay({ model, state, change }) {
       <p class="sliders"><label>Number <select onChange=${(event) => setWhich(Number(event.target.value))}>
           ${replayed.map((row, i) => html`<option value=${i}>${row.number.toLocaleString("en")} → ${row.to === "de" ? "German" : "Korean"}</option>`)}</select></label>
         <label>Updates <output>${frame.step}</output>
-          <input type="range" min="0" max=${replay.length - 1} value=${n} onInput=${(event) => change({ step: Number(event.target.value) })} /></label></p>
+          <input type="range" min="0" aria-label="Updates" aria-valuetext=${frame.step} max=${replay.length - 1} value=${n} onInput=${(event) => change({ step: Number(event.target.value) })} /></label></p>
       <div class="near even">
         <div>
           <p class="result small" lang=${to}>${frame.written[which] || "(nothing)"}</p>
