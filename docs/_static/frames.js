@@ -65,17 +65,17 @@ addEventListener("DOMContentLoaded", () => {
   for (const box of document.querySelectorAll(".frames")) near.observe(box);
 });
 
-/** Sections far away have no height until they are near, so a fragment is scrolled to until it stays where it is. */
+/** Sections far away have no height until they are near, so for a second the page follows the fragment, unless the reader moves. */
 function arrive() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  let before = NaN, left = 40;
-  const again = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1))), until = performance.now() + 1000;
+  let moved = !target;
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) addEventListener(kind, () => (moved = true), { once: true });
+  const follow = () => {
+    if (moved || performance.now() > until) return;
     target.scrollIntoView();
-    const top = target.getBoundingClientRect().top + scrollY;
-    if (top !== before && left--) requestAnimationFrame(again);
-    before = top;
+    requestAnimationFrame(follow);
   };
-  if (target) again();
+  follow();
 }
 addEventListener("load", arrive);
 addEventListener("hashchange", arrive);
