@@ -3,6 +3,7 @@
 The notebooks become pages as they are stored; nothing is executed. The search reads an index of their sections, and the
 glass translator reads the model in `docs/glass/model`. With `--book` Chromium prints all chapters as one PDF.
 """
+import ast
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 
 from bs4 import BeautifulSoup
 from make_pictures import fingerprint
+from PIL import Image
 
 docs = Path(__file__).resolve().parent
 root, build = docs.parent, docs / "_build"
@@ -179,8 +181,11 @@ def write_reference(names: list[str]) -> None:
         text = f"# {module}\n\nDerived and tested in [{name}](../{name}.ipynb).\n\n"
         text += f"```{{eval-rst}}\n.. automodule:: transformer_nbdev.{module}\n```\n"
         (source / "reference" / f"{module}.md").write_text(text, encoding="utf-8")
-    text = "# Reference\n\nEvery module of the package, with what it promises.\n\n"
-    text += toctree([*modules], "", ":maxdepth: 1")
+    text = "# Reference\n\nEvery module of the package, and what it is for.\n\n"
+    for module in modules:
+        code = (root / "transformer_nbdev" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        text += f"- [{module}]({module}.md): {ast.get_docstring(ast.parse(code)).splitlines()[0]}\n"
+    text += "\n" + toctree([*modules], "", ":hidden:")
     (source / "reference" / "index.md").write_text(text, encoding="utf-8")
 
 
@@ -255,7 +260,15 @@ def sections() -> list[dict]:
                 "url": f"/{name}#{section['id']}", "page": whole, "title": title, "weight": weight,
                 "text": read_out(" ".join(part.get_text(" ") for part in own)),
             })
-    return found
+        kinds = "dl:is(.function, .class, .method) > dt[id]"
+        for entry in page.select(kinds) if name.startswith("reference/") else ():
+            title = entry["id"].removeprefix("transformer_nbdev.")
+            first = entry.find_next_sibling("dd").find("p")
+            text = read_out(first.get_text(" ")) if first else ""
+            found.append({"url": f"/{name}#{entry['id']}", "page": title, "title": title, "weight": 0.4, "text": text})
+    glass = "The glass translator"
+    about = "Type a number, cover a word, silence heads: a small Transformer that shows all it computes."
+    return [*found, {"url": "/glass/index.html", "page": glass, "title": glass, "weight": 1, "text": about}]
 
 
 def still_contents() -> None:
@@ -273,9 +286,22 @@ def reachable(found: re.Match) -> str:
     return f'{found[1]} tabindex="0">{found[2]}' if wide else found[0]
 
 
+def still_picture() -> None:
+    "The first page's moving picture stands still for readers who have asked for no motion."
+    path, moving = site / "index.html", "_images/first_look.gif"
+    with Image.open(site / moving) as film:
+        film.seek(film.n_frames - 1)
+        film.convert("RGB").save(site / "_images" / "first_look.png")
+    page = path.read_text(encoding="utf-8")
+    image = re.search(rf'<img [^>]*src="{moving}"[^>]*>', page)[0]
+    still = '<source media="(prefers-reduced-motion: reduce)" srcset="_images/first_look.png">'
+    path.write_text(page.replace(image, f"<picture>{still}{image}</picture>"), encoding="utf-8")
+
+
 def mend_pages() -> None:
     "Give the pages what the generator leaves out."
     (site / "search.html").unlink()  # ours is in the sidebar
+    still_picture()
     for path in site.rglob("*.html"):
         page = path.read_text(encoding="utf-8")
         for old, new in mended.items():

@@ -5,6 +5,9 @@ spoiled, of these shorter, of these right by the mean), `errors` (search, model)
 the held-out numbers `penalty`: greedy, four beams with α = 0, and with the best of 0, 0.6, 1, 2 on the first half.
 For the trained ones `drawn`: shares right at τ = 0.5 and 1 and with top-p 0.9; `knows`: right above wrong, by log P
 and by its mean.
+`taken back`: of the smoothed model's answers, how many a beam of 8 spoiled, how many of these the tax decided, and how
+many are right again with ε/V subtracted; `right` of greedy decoding, of the beam, and of the beam with the repair.
+`two spellings`: the model's own share of *and*; at τ = 0.25 the share it samples, and its own shares bent.
 """
 before = "01271286"
 
@@ -15,7 +18,32 @@ def run(notebook: dict, seed: int) -> dict:
         model, half, _ = notebook["trained"](epsilon, seed)
         results[f"trained, ε = {epsilon:g}"] = with_beams(notebook, model) | by_itself(notebook, model)
         results[f"half-trained, ε = {epsilon:g}"] = with_beams(notebook, half)
+        if epsilon:
+            results["taken back"] = taken_back(notebook, model)
+    results["two spellings"] = two_spellings(notebook, notebook["trained"](0.0, seed, notebook["two_spellings"])[0])
     return results
+
+
+def taken_back(notebook: dict, model) -> dict:
+    search, decoded, sources, right = (notebook[name] for name in ("beam_search", "decoded", "sources", "right"))
+    right_ids, repaired = notebook["right_ids"], notebook["take_back"](model)
+    ids, scores = search(model, sources, 8, 24, length_penalty=0.0)
+    greedy, eight = decoded(search(model, sources, 1, 24, length_penalty=0.0)[0]), decoded(ids)
+    again = decoded(search(repaired, sources, 8, 24, length_penalty=0.0)[0])
+    spoiled = [i for i, truth in enumerate(right) if greedy[i] == truth != eight[i]]
+    ahead = scores - notebook["piece_log_p"](model, sources, right_ids).sum(1)
+    tax = 0.105 * ((right_ids > 0).sum(1) - (ids > 0).sum(1))
+    return {
+        "spoiled": len(spoiled), "tax decided": int((ahead < tax)[spoiled].sum()),
+        "right again": sum(again[i] == right[i] for i in spoiled),
+        "right": [share_of(found, right) for found in (greedy, eight, again)],
+    }
+
+
+def two_spellings(notebook: dict, free) -> list:
+    own, bent = notebook["own_shares"](free), notebook["bent"]
+    with_and, without = notebook["count_spellings"](notebook["draws"](free, 0.25, notebook["free_sources"]))
+    return [round(float(x), 4) for x in (own.mean(), with_and / (with_and + without), bent(0.25, own).mean())]
 
 
 def with_beams(notebook: dict, one) -> dict:

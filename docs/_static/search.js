@@ -7,6 +7,7 @@ const synonyms = {
   rope: "rotary", alibi: "positions", sgd: "momentum", bpe: "merges", tokenization: "tokenizer", cnn: "convolution", ffn: "feed-forward", mlp: "feed-forward",
   kv: "cache", layernorm: "norm", batchnorm: "norm", logits: "scores", perplexity: "loss", finetune: "init", finetuning: "init", gpu: "device", cuda: "device",
   quantisation: "quantization", hallucinate: "invent", overfit: "overfitting", gpt: "decoder", bert: "encoder", lr: "rate", qkv: "query", mha: "multi-head",
+  "√d": "scaled", "√dₖ": "scaled", "√d_k": "scaled", hallucination: "invent", hallucinations: "invent", chatgpt: "gpt",
 };
 let engine;
 
@@ -43,7 +44,8 @@ window.courseSearch = async (question, limit = 8) => {
 function excerpt({ text, match }) {
   const found = Object.keys(match).map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
   const from = Math.max(0, text.lastIndexOf(" ", Math.min(...found, text.length) - 40));
-  return (from ? "… " : "") + text.slice(from, from + 120).trim() + " …";
+  const to = from + 120 < text.length ? text.lastIndexOf(" ", from + 120) : text.length;
+  return (from ? "… " : "") + text.slice(from, to).trim() + (to < text.length ? " …" : "");
 }
 
 addEventListener("DOMContentLoaded", () => {
@@ -84,6 +86,13 @@ addEventListener("DOMContentLoaded", () => {
   }
   hits.addEventListener("click", () => {
     for (const drawer of document.querySelectorAll(".sidebar-toggle")) drawer.checked = false;
+  });
+  field.form.addEventListener("keydown", (event) => {  // up and down between the field and what was found
+    const stops = [field, ...hits.querySelectorAll("a")], by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const next = stops[stops.indexOf(document.activeElement) + by];
+    if (!by || !next) return;
+    event.preventDefault();
+    next.focus();
   });
   field.form.addEventListener("submit", (event) => {
     event.preventDefault();

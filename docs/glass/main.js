@@ -1,9 +1,9 @@
 // The page: loads the model, keeps what the reader has chosen, translates anew when it changes.
-import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/preact.js";
 import { Model, kinds } from "./model.js";
 import { value } from "./numbers.js";
 import { fresh, read, write } from "./state.js";
-import { Ask, Beam, Bridge, Heads, Lens, Replay, Tasks, Whole } from "./view.js";
+import { Ask, Beam, Bridge, Heads, Lens, Replay, stay, Tasks, Whole } from "./view.js";
 
 const embedded = new URLSearchParams(location.search).has("embed");
 
@@ -51,6 +51,12 @@ function App({ model, onReady }) {
     }
   }, [state.q, state.to, state.mute]);
   useEffect(() => { if (look) onReady(); }, [look]);
+  useLayoutEffect(() => {
+    stay();
+    if (embedded && frameElement && look) {  // the frame is as high as what is in it
+      frameElement.style.minHeight = `${Math.ceil(document.querySelector("main").getBoundingClientRect().bottom) + 20}px`;
+    }
+  }, [look, state]);
   const [drawn, setDrawn] = useState(false);  // all of it, so that nothing moves any more
   useEffect(() => document.getElementById(state.see)?.scrollIntoView(), [drawn, state.see]);
   const shared = { model, state, change, look, error };

@@ -11,6 +11,15 @@ const percent = (p) => (p >= 0.995 ? "100" : p >= 0.0995 ? (100 * p).toFixed(0) 
 const cut = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+let held = null;
+
+/** What was pressed stays where it is on the screen, whatever grows above it: called before a change, and after it. */
+export function stay(pressed) {
+  if (pressed) held = { pressed, top: pressed.getBoundingClientRect().top };
+  else if (held?.pressed.isConnected) scrollBy({ top: held.pressed.getBoundingClientRect().top - held.top, behavior: "instant" });
+}
+addEventListener("scrollend", () => { held = null; });
+
 /** "cross-1-0" → its parts, with the maps and labels that belong to it. */
 function chosen(look, name) {
   const [kind, layer, head] = (name || look.map).split("-"), found = look.head(kind, Number(layer), Number(head));
@@ -65,6 +74,12 @@ function useCovers(model, look) {
   return covers;
 }
 
+/** A text that may be broken between its pieces. */
+function broken(text, pieces) {
+  const parts = pieces.filter((piece) => piece !== "<eos>");
+  return parts.join("") === text ? parts.map((piece, i) => html`${i > 0 && html`<wbr />`}${piece}`) : text;
+}
+
 /** The English on the left, the translation on the right, and between them what each piece needs, or where one head looks. */
 export function Bridge({ model, state, change, look, error }) {
   const [done, setDone] = useState(look.written.length), [pointed, setPointed] = useState(-1);
@@ -98,9 +113,9 @@ export function Bridge({ model, state, change, look, error }) {
   return html`
     <section aria-labelledby="writes" class=${error ? "old" : ""}>
       <h2 id="writes" class="hidden">The translation</h2>
-      <p class="result" lang=${state.to} aria-live="polite">${text || "(nothing)"}</p>
+      <p class="result" lang=${state.to} aria-live="polite">${text ? broken(text, look.written) : "(nothing)"}</p>
       <p class="verdict">${!right
-        ? "This is not a whole number below a million as the model learned to read it (one hundred, not hundred), so it has to make something up."
+        ? "The model learned whole numbers from 0 on, spelled like “one hundred”. This is something else, so it has to make something up."
         : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> The right answer is <b lang=${state.to}>${right}</b>.`}
         ${right && look.number >= 100_000 ? " The model has never seen a number this large." : ""}</p>
       <p class="covered" aria-live="polite">${covered
@@ -143,9 +158,9 @@ const Small = ({ weights }) => html`
 export function Heads({ model, state, change, look }) {
   const { layers, heads } = model.about;
   const name = state.map || look.map, muted = state.mute.split(",").filter(Boolean);
-  const mute = (which) => change({ mute: (muted.includes(which) ? muted.filter((x) => x !== which) : [...muted, which]).join(",") });
+  const mute = (which, pressed) => stay(pressed) || change({ mute: (muted.includes(which) ? muted.filter((x) => x !== which) : [...muted, which]).join(",") });
   const group = (kind) => Array.from({ length: layers * heads }, (_, i) => `${kind}-${Math.floor(i / heads)}-${i % heads}`);
-  const muteAll = (kind) => change({ mute: (group(kind).every((x) => muted.includes(x)) ? muted.filter((x) => !x.startsWith(kind)) : [...new Set([...muted, ...group(kind)])]).join(",") });
+  const muteAll = (kind, pressed) => stay(pressed) || change({ mute: (group(kind).every((x) => muted.includes(x)) ? muted.filter((x) => !x.startsWith(kind)) : [...new Set([...muted, ...group(kind)])]).join(",") });
   return html`
     <section aria-labelledby="heads">
       <h2 id="heads">Where every head looks</h2>
@@ -154,7 +169,8 @@ export function Heads({ model, state, change, look }) {
       <p class="caption">Choose a map to see it large, with a column for each piece that is read and a row for each piece that reads. While the translation is written, a row carries the name of the piece that comes out of it. Clear a tick to silence a head. Usually nothing breaks, because
         other heads carry the same information; then silence a whole group.</p>
       <div class="kinds">${kinds.map((kind) => html`
-        <div><h3>${titles[kind]} <${Term} name=${terms[kind][0]} page=${terms[kind][1]} /> <button class="all" onClick=${() => muteAll(kind)}>${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
+        <div><h3>${titles[kind]} <${Term} name=${terms[kind][0]} page=${terms[kind][1]} /> <button class="all" onClick=${(event) => muteAll(kind, event.currentTarget)}
+            aria-label="${titles[kind]}: ${group(kind).every((x) => muted.includes(x)) ? "let all its heads speak" : "silence all its heads"}">${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
           ${Array.from({ length: layers }, (_, layer) => html`
             <div class="layer" role="group" aria-label="layer ${layer + 1}">${Array.from({ length: heads }, (_, head) => {
               const which = `${kind}-${layer}-${head}`, off = muted.includes(which);
@@ -162,7 +178,7 @@ export function Heads({ model, state, change, look }) {
                 <div class=${`head ${off ? "off" : ""}`}>
                   <button class="map" aria-pressed=${which === name} aria-label="${titles[kind]}: layer ${layer + 1}, head ${head + 1}"
                     onClick=${() => change({ map: which, s: -1, ...(kind === "cross" ? { lines: "head" } : {}) })}><${Small} weights=${chosen(look, which).weights} /></button>
-                  <label><input type="checkbox" checked=${!off} onChange=${() => mute(which)}
+                  <label><input type="checkbox" checked=${!off} onChange=${(event) => mute(which, event.currentTarget)}
                     aria-label="${titles[kind]}: layer ${layer + 1}, head ${head + 1} speaks" />${layer + 1}.${head + 1}</label>
                 </div>`;
             })}</div>`)}
@@ -407,4 +423,11 @@ export const Tasks = () => html`
       <li>Break the translation of 58074 with as few silent heads as you can. Are they the ones with the clearest maps? Send a friend your link: it holds the heads you chose.</li>
       <li>After how many updates does 58074 come out right, and what had the model learned before that?</li>
     </ol>
+    <details><summary>What we found</summary>
+      <ol class="tasks">
+        <li>It begins in German and ends in Korean. The tag is all that tells it which language to write.</li>
+        <li>One is enough: cross-attention 1.3 or 1.4. The head with the clearest map, 2.3, can be silenced without harm.</li>
+        <li>By 200. At 105 it already put the units before the tens and knew when to stop, but wrote <i>neunzig</i> for <i>fünfzig</i>.</li>
+      </ol>
+    </details>
   </section>`;
