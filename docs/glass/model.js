@@ -64,8 +64,9 @@ export class Model {
 
   /** The same without one piece of the source, which becomes padding: what is written now, and how probable the old pieces are. */
   cover(src, ids, place, gates = this.gates) {
-    const covered = src.map((id, i) => (i === place ? 0 : id));
-    return { text: this.tokenizer.decode(this.greedy(covered, gates)), probabilities: this.probabilities(covered, ids, gates) };
+    const covered = src.map((id, i) => (i === place ? 0 : id)), written = this.greedy(covered, gates);
+    const pieces = written.map((id) => this.tokenizer.piece(id));
+    return { text: this.tokenizer.decode(written), pieces, probabilities: this.probabilities(covered, ids, gates) };
   }
 
   /** Everything about one translation: what a head computed, the logits after each sublayer, and the labels of both sides. */

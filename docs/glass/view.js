@@ -119,7 +119,7 @@ export function Bridge({ model, state, change, look, error }) {
         : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> The right answer is <b lang=${state.to}>${right}</b>.`}
         ${right && look.number >= 100_000 ? " The model has never seen a number this large." : ""}</p>
       <p class="covered" aria-live="polite">${covered
-        ? html`Without <b>${shown(look.source[place])}</b> it writes <b lang=${state.to} class=${covered.text === text ? "" : "other"}>${covered.text || "nothing"}</b>${covered.text === text ? ", the same." : "."}`
+        ? html`Without <b>${shown(look.source[place])}</b> it writes <b lang=${state.to} class=${covered.text === text ? "" : "other"}>${covered.text ? broken(covered.text, covered.pieces) : "nothing"}</b>${covered.text === text ? ", the same." : "."}`
         : html`<b>Cover a word:</b> point at an English piece, tap it, or choose it with the arrow keys.`}</p>
       <p class="caption">${byHead
         ? html`The lines are the weights of one head of <${Term} name="cross-attention" page="06_decoder" />: layer ${layer + 1}, head ${head + 1}${off ? ", which is silent now" : ""}. They show where it looks.`
