@@ -3,11 +3,12 @@ nine new sentences. The grammar of 72: what is right of new sentences, by the nu
 48, what is right of two pairs of subject and verb that were kept away, and how often an exchange gives them. For five
 and for 60, the share of exchanges after which the verb has the new subject's form, or still the old one's: the two
 sentences share verb and object, or neither ("far"). The far ones are split by their right answer: a training sentence
-("listed") or not ("new")."""
+("listed") or not ("new"). For four further starts per start, the new forms between "I" and "you" by three places."""
 import numpy as np
 import torch
 
 before = "e0900004"
+witnesses = "what is read", "memory: subject", "memory: all four"
 
 
 def five_sentences(notebook: dict, seed: int) -> dict:
@@ -55,6 +56,17 @@ def new_pairs(notebook: dict, model, shown: torch.Tensor, new: torch.Tensor, kep
     return shares
 
 
+def further_starts(notebook: dict, seeds: range) -> list:
+    "How often the verb takes the new form between I and you: the written subject, the memory's, the whole memory."
+    pairs, shares = tuple(part[notebook["i_and_you"]] for part in notebook["near_72"]), []
+    rows = [list(notebook["places"]).index(place) for place in witnesses]
+    for seed in seeds:
+        model = notebook["grammar_model"](60, seed)[0]
+        forms = notebook["share_of_forms"](model, notebook["src_72"], notebook["tgt_72"], pairs)[rows, 0]
+        shares.append([round(float(form), 3) for form in forms])
+    return shares
+
+
 def run(notebook: dict, seed: int) -> dict:
     results, share = five_sentences(notebook, seed), notebook["share_right"]
     for n in (6, 12, 24, 48):
@@ -74,4 +86,7 @@ def run(notebook: dict, seed: int) -> dict:
     model, _, shown, new, _ = notebook["grammar_model"](60, seed)
     results["60 sentences: new"] = round(share(model, new), 3)
     listed = torch.isin(notebook["answer_72"], shown)
+    results["I and you, four further starts: [read, memory: subject, memory: all]"] = further_starts(
+        notebook, range(20 + 4 * seed, 24 + 4 * seed)
+    )
     return results | exchanges(notebook, model, "60", "src_72", "tgt_72", listed)
