@@ -2,7 +2,9 @@
 
 `silenced` lists by kind, layer and head [broken, stuttering] of 100; `layers` the same for whole layers, broken only;
 `order` the share of numbers that each head of cross-attention reads out of order; `single` and `all but one` the
-patches of one head and of seven. A repair lists the shares right of six digits and of 0 to 99, and whether null is.
+patches of one head and of seven. `transplants` counts for the first four steps [pairs that differ, B's piece, A with
+one digit of B's], `read ahead` for the second and third step [begin with that piece, of]. A repair lists the shares
+right of six digits and of 0 to 99, and whether null is.
 """
 before = "a51e0018"
 
@@ -38,7 +40,36 @@ def study(notebook: dict, translator) -> dict:
     results["all"], results["layer 1"], results["layer 2"] = patched(both), patched(both[:4]), patched(both[4:])
     results["single"] = [patched([one]) for one in both]
     results["all but one"] = [patched([other for other in both if other != one]) for one in both]
-    return results
+    return results | {"transplants": transplants(notebook), "read ahead": read_ahead(notebook)}
+
+
+def transplants(notebook: dict) -> list:
+    write, until_end, decode = notebook["write"], notebook["until_end"], notebook["tokenizer"].decode
+    takers, givers = zip(*notebook["pairs_ab"])
+    own, _ = write(takers, pieces=11)
+    theirs, given = write(givers, pieces=11)
+    counts = []
+    for at in range(4):
+        patched, _ = write(takers, given, notebook["every_head"], at=at, pieces=11)
+        rows = [[until_end(ids) for ids in three] for three in zip(own, theirs, patched)]
+        rows = [(pair, *three) for pair, three in zip(notebook["pairs_ab"], rows)]
+        differ = [row for row in rows if at < min(len(row[1]), len(row[2])) and row[1][at] != row[2][at]]
+        takes = sum(new[at : at + 1] == [other[at]] for _, _, other, new in differ)
+        digit = sum(decode(new) in notebook["with_a_digit"](*pair) for pair, _, _, new in differ)
+        counts.append([len(differ), takes, digit])
+    return counts
+
+
+def read_ahead(notebook: dict) -> list:
+    takers, _ = zip(*notebook["pairs_ab"])
+    own, read = notebook["write"](takers, pieces=3)
+    counts = []
+    for later in (1, 2):
+        ahead = {layer: reads[later:] for layer, reads in read.items()}
+        begun, _ = notebook["write"](takers, ahead, notebook["every_head"], at=0)
+        begins = [new[0] == ids[later] for new, ids in zip(begun, own) if ids[later] != ids[0]]
+        counts.append([sum(begins), len(begins)])
+    return counts
 
 
 def repairs(notebook: dict, seed: int) -> dict:
