@@ -13,7 +13,7 @@ logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # of the s
 project = "Transformer, from nothing"
 author = "The transformer_nbdev authors"
 copyright = "2026 onwards, the transformer_nbdev authors"
-suppress_warnings = ["mystnb.unknown_mime_type"]
+suppress_warnings = ["mystnb.unknown_mime_type", "myst.strikethrough"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_sitemap", "notfound.extension",
               "sphinxext.opengraph"]
 
@@ -21,7 +21,7 @@ nb_execution_mode = "off"
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
 nb_code_prompt_hide = nb_code_prompt_show = "code"
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "strikethrough"]
 myst_heading_anchors = 3
 myst_heading_slug_func = "make_site.slug"
 myst_update_mathjax = False
