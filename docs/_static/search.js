@@ -70,10 +70,12 @@ addEventListener("DOMContentLoaded", () => {
       return row;
     }));
   });
+  const close = () => { for (const drawer of document.querySelectorAll(".sidebar-toggle")) drawer.checked = false; };
   addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
     if (event.key !== "/" || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(event.target.tagName)) return;
     event.preventDefault();
-    document.getElementById("__navigation").checked = true;  // in a narrow window the field is in a drawer
+    if (field.getBoundingClientRect().right <= 0) document.getElementById("__navigation").checked = true;  // it is in a drawer
     field.focus();
   });
   for (const label of document.querySelectorAll("label.nav-overlay-icon, label.toc-overlay-icon")) {  // by keyboard, too
@@ -84,9 +86,7 @@ addEventListener("DOMContentLoaded", () => {
       label.click();
     });
   }
-  hits.addEventListener("click", () => {
-    for (const drawer of document.querySelectorAll(".sidebar-toggle")) drawer.checked = false;
-  });
+  hits.addEventListener("click", close);
   field.form.addEventListener("keydown", (event) => {  // up and down between the field and what was found
     const stops = [field, ...hits.querySelectorAll("a")], by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const next = stops[stops.indexOf(document.activeElement) + by];

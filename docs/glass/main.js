@@ -74,7 +74,7 @@ function App({ model, onReady }) {
         <${Whole} ...${shared} />`}
     </main>
     <footer hidden=${embedded}>
-      This is the translator of <a href="../13_translation.html">chapter 13</a>, ${model.about.parameters.toLocaleString("en")} parameters,
+      This is a translator like that of <a href="../13_translation.html">chapter 13</a>, ${model.about.parameters.toLocaleString("en")} parameters,
       trained for ${model.about.losses.at(-1)[0]} updates on the words of numbers. It runs here, in your browser; nothing you type leaves it.
       How it is built: <a href="../index.html">the course</a>.
     </footer>`;

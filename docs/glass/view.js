@@ -102,7 +102,8 @@ export function Bridge({ model, state, change, look, error }) {
   const off = byHead && state.mute.split(",").includes(name), covered = covers[place];
   const strong = (i, j) => (place >= 0 && !byHead ? i === place : j === t);
   const step = (event) => {
-    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") change({ c: -1 });
+    const by = { ArrowDown: 1, ArrowUp: -1, Home: -99, End: 99 }[event.key];
     if (!by) return;
     event.preventDefault();
     const next = Math.max(0, Math.min(look.source.length - 2, Math.max(place, 0) + by));
@@ -115,7 +116,9 @@ export function Bridge({ model, state, change, look, error }) {
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text ? broken(text, look.written) : "(nothing)"}</p>
       <p class="verdict">${!right
-        ? "The model learned whole numbers from 0 on, spelled like “one hundred”. This is something else, so it has to make something up."
+        ? /^[\d,.\s_]*\d{7}$|^\d{1,3}([,.\s_]\d{3}){2,}$/.test(state.q.trim())
+          ? "The model has never seen a number this large, and this page checks only numbers below a million."
+          : "The model learned whole numbers from 0 on, spelled like “one hundred”. This is something else, so it has to make something up."
         : text === right ? html`<b class="right">✓ right</b>` : html`<b class="wrong">✗</b> The right answer is <b lang=${state.to}>${right}</b>.`}
         ${right && look.number >= 100_000 ? " The model has never seen a number this large." : ""}</p>
       <p class="covered" aria-live="polite">${covered
@@ -203,7 +206,8 @@ function Large({ state, change, look, name }) {
     if (cell) box.scrollLeft = cell.offsetLeft - box.clientWidth / 2;  // not scrollIntoView: the page itself stays
   }, [look, name, t, s]);
   const move = (event) => {
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -s], End: [0, map.columns.length - 1 - s] };
+    const step = steps[event.key];
     if (!step) return;
     event.preventDefault();
     const next = [t + step[0], s + step[1]];
@@ -426,7 +430,7 @@ export const Tasks = () => html`
     <details><summary>What we found</summary>
       <ol class="tasks">
         <li>It begins in German and ends in Korean. The tag is all that tells it which language to write.</li>
-        <li>One is enough: cross-attention 1.3 or 1.4. The head with the clearest map, 2.3, can be silenced without harm.</li>
+        <li>One is enough: 1.3 or 1.4 where the writing reads the English, 1.2 or 1.4 where it reads itself. The head with the clearest map, 2.3, can be silenced without harm.</li>
         <li>By 200. At 105 it already put the units before the tens and knew when to stop, but wrote <i>neunzig</i> for <i>fünfzig</i>.</li>
       </ol>
     </details>
