@@ -173,7 +173,7 @@ export function Heads({ model, state, change, look }) {
         other heads carry the same information; then silence a whole group.</p>
       <div class="kinds">${kinds.map((kind) => html`
         <div><h3>${titles[kind]} <${Term} name=${terms[kind][0]} page=${terms[kind][1]} /> <button class="all" onClick=${(event) => muteAll(kind, event.currentTarget)}
-            aria-label="${titles[kind]}: ${group(kind).every((x) => muted.includes(x)) ? "let all its heads speak" : "silence all its heads"}">${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
+            aria-label="${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}: ${titles[kind]}">${group(kind).every((x) => muted.includes(x)) ? "let them speak" : `silence all ${layers * heads}`}</button></h3>
           ${Array.from({ length: layers }, (_, layer) => html`
             <div class="layer" role="group" aria-label="layer ${layer + 1}">${Array.from({ length: heads }, (_, head) => {
               const which = `${kind}-${layer}-${head}`, off = muted.includes(which);
