@@ -42,7 +42,7 @@ export function Ask({ state, change, error, setError, embedded }) {
       <p class="lead">A small Transformer translates numbers into German or Korean, and shows everything it computes. Type a number, in digits or in English words.</p>
       <form class="ask" onSubmit=${(event) => { event.preventDefault(); go(text); }}>
         <label class="hidden" for="q">A number</label>
-        <input id="q" value=${text} onInput=${(event) => setText(event.target.value)} autocomplete="off" maxlength="120" />
+        <input id="q" value=${text} onInput=${(event) => setText(event.target.value)} autocomplete="off" maxlength="120" aria-invalid=${Boolean(error)} aria-describedby="problem" />
         <fieldset><legend class="hidden">Into</legend>
           ${[["de", "German"], ["ko", "Korean"]].map(([to, name]) => html`
             <label><input type="radio" name="to" checked=${state.to === to} onChange=${() => go(text, to)} /><span>${name}</span></label>`)}
@@ -50,7 +50,7 @@ export function Ask({ state, change, error, setError, embedded }) {
         <button>Translate</button>
       </form>
       <p class="examples">Try ${examples.map((q) => html`<button type="button" onClick=${() => go(q)}>${q}</button> `)}</p>
-      ${error && html`<p role="alert">${error}</p>`}
+      ${error && html`<p role="alert" id="problem">${error}</p>`}
     </header>`;
 }
 
@@ -115,7 +115,7 @@ export function Bridge({ model, state, change, look, error }) {
     <section aria-labelledby="writes" class=${error ? "old" : ""}>
       <h2 id="writes" class="hidden">The translation</h2>
       <p class="result" lang=${state.to} aria-live="polite">${text ? broken(text, look.written) : "(nothing)"}</p>
-      <p class="verdict">${!right
+      <p class="verdict" aria-live="polite">${!right
         ? /^[\d,.\s_]*\d{7}$|^\d{1,3}([,.\s_]\d{3}){2,}$/.test(state.q.trim())
           ? "The model has never seen a number this large, and this page checks only numbers below a million."
           : "The model learned whole numbers from 0 on, spelled like “one hundred”. This is something else, so it has to make something up."
@@ -412,7 +412,7 @@ export function Replay({ model, state, change }) {
         <div class="scroll" tabindex="0" role="region" aria-label="Cross-attention of the last layer, mean of its heads"><table class="large still">
           <thead><tr><th></th>${source.map((piece) => html`<th scope="col"><span>${shown(piece)}</span></th>`)}<th scope="col"><span>end</span></th></tr></thead>
           <tbody>${frame.maps[which].map((line, j) => html`<tr><th scope="row" lang=${to}>${shown(right[j] ?? "<eos>")}</th>
-            ${line.map((w) => html`<td style=${`--w:${w}`}></td>`)}</tr>`)}</tbody>
+            ${line.map((w) => html`<td style=${`--w:${w}`}><span class="hidden">${percent(w)} %</span></td>`)}</tr>`)}</tbody>
         </table></div>
       </div>
     </section>`;
