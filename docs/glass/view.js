@@ -18,7 +18,7 @@ export function stay(pressed) {
   if (pressed) held = { pressed, top: pressed.getBoundingClientRect().top };
   else if (held?.pressed.isConnected) scrollBy({ top: held.pressed.getBoundingClientRect().top - held.top, behavior: "instant" });
 }
-addEventListener("scrollend", () => { held = null; });
+for (const kind of ["pointerdown", "keydown", "wheel"]) addEventListener(kind, () => { held = null; }, { capture: true, passive: true });  // it is over with the next move
 
 /** "cross-1-0" → its parts, with the maps and labels that belong to it. */
 function chosen(look, name) {
